@@ -1,0 +1,231 @@
+"""Put a learner's object through histories of calls and keep what happened as a transcript. Nothing is judged here."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import signal
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from autograder.histories import Play
+from autograder.record import Outcome, State, plain, read_state
+
+CALL_SECONDS = 2.0
+TWIN_OP = ("allocate", "z", 1)
+
+
+class TimeUp(BaseException):
+    """A call ran longer than it may. Not an Exception, so that `except Exception` in a learner's code lets it pass."""
+
+
+@dataclass
+class Rows:
+    """What one play gave. Row i: outcomes[outcome[i]], used: outcomes[used[i]], states[state[i]] (indices, as most rows repeat)."""
+
+    states: list[State] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    rows: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def to_json(self) -> dict:
+        return {"states": [s.to_json() for s in self.states], "outcomes": [o.to_json() for o in self.outcomes], "rows": [list(r) for r in self.rows]}
+
+    @classmethod
+    def from_json(cls, data: dict, length: int) -> Rows:
+        """The inverse of `to_json` for a play of `length` rows (fewer only if the run was cut off); raises ValueError on any other shape."""
+        try:
+            found = cls([State.from_json(s) for s in data["states"]], [Outcome.from_json(o) for o in data["outcomes"]])
+            for row in data["rows"][:length]:
+                outcome, used, state = row
+                if not (type(outcome) is type(used) is type(state) is int and min(row) >= 0):
+                    raise ValueError
+                found.outcomes[outcome], found.outcomes[used], found.states[state]
+                found.rows.append((outcome, used, state))
+            return found
+        except (TypeError, KeyError, IndexError, ValueError):
+            raise ValueError("not the rows of a play") from None
+
+
+class Guard:
+    """Cuts off a call that runs too long, where the platform can (main thread, a system with interval timers)."""
+
+    def __init__(self, seconds: float = CALL_SECONDS):
+        self.seconds = seconds
+        self.started = time.perf_counter()
+
+    def _tick(self, *_: object) -> None:
+        if time.perf_counter() - self.started > self.seconds:
+            raise TimeUp
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        if not able:
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._tick)
+        # The tick repeats: code that swallows one TimeUp meets the next.
+        signal.setitimer(signal.ITIMER_REAL, self.seconds / 4, self.seconds / 4)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def call(function: Callable, *args: object) -> Outcome:
+    """One call of the learner's code; whatever it raises becomes data. Only the learner's own Ctrl-C goes through."""
+    try:
+        return Outcome(plain(function(*args)))
+    except (TimeUp, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        return Outcome.raised(error)
+
+
+class _Recorder:
+    def __init__(self, num_blocks: int):
+        self.num_blocks = num_blocks
+        self.kept = Rows()
+        self._state_at: dict[object, int] = {}
+        self._outcome_at: dict[object, int] = {}
+
+    def state(self, manager: object) -> int:
+        state = read_state(manager, self.num_blocks)
+        key = (state.free, tuple(state.ref.items()), tuple(state.seqs.items()), state.problem)
+        at = self._state_at.get(key)
+        if at is None:
+            at = self._state_at[key] = len(self.kept.states)
+            self.kept.states.append(state)
+        return at
+
+    def outcome(self, outcome: Outcome) -> int:
+        key = (repr(outcome.value), outcome.error, outcome.message)
+        at = self._outcome_at.get(key)
+        if at is None:
+            at = self._outcome_at[key] = len(self.kept.outcomes)
+            self.kept.outcomes.append(outcome)
+        return at
+
+    def row(self, manager: object, outcome: Outcome) -> None:
+        """State, then `used()`; if asking changed the state, the answer says so."""
+        state = self.state(manager)
+        used = call(_method(manager, "used"))
+        if self.state(manager) != state:
+            used = Outcome(error="changed", message="calling used() changed what the manager holds")
+        self.kept.rows.append((self.outcome(outcome), self.outcome(used), state))
+
+
+def _method(manager: object, name: str) -> Callable:
+    def method(*args: object) -> object:
+        return getattr(manager, name)(*args)
+
+    return method
+
+
+class _Driver:
+    """Runs plays against one class and remembers which call is going on."""
+
+    def __init__(self, make: Callable, mark: Callable[[int, int], None]):
+        self.make, self.mark = make, mark
+        self.guard = Guard()
+
+    def construct(self, play: Play) -> tuple[object, Outcome]:
+        made = []
+        outcome = call(lambda: made.append(self.make(play.num_blocks, play.block_size)))
+        return (made[0] if made else None), outcome
+
+    def apply(self, manager: object, play: Play, op: tuple) -> Outcome:
+        verb = op[0]
+        if verb == "twin":
+            other, outcome = self.construct(play)
+            if outcome.error:
+                return outcome
+            call(_method(other, TWIN_OP[0]), *TWIN_OP[1:])
+            return Outcome(read_state(other, play.num_blocks).to_json())
+        return call(_method(manager, "_take" if verb == "take" else verb), *op[1:])
+
+    def run(self, number: int, play: Play, recorder: _Recorder) -> None:
+        at, manager = None, None  # the row whose state the manager is in
+        for row, (parent, op) in enumerate(zip(play.parents, play.ops, strict=True)):
+            self.guard.started = time.perf_counter()
+            self.mark(number, row)
+            if parent is None:
+                manager, outcome = self.construct(play)
+            else:
+                if at != parent:
+                    manager, _ = self.construct(play)
+                    for earlier in play.path(parent):
+                        self.apply(manager, play, play.ops[earlier])
+                outcome = self.apply(manager, play, op)
+            at = row
+            recorder.row(manager, outcome)
+            if parent is None and outcome.error:
+                return  # nothing can be built: the one row says why
+
+
+@dataclass
+class Transcript:
+    """All plays of one check, in order; stopped names the play and row whose call did not return."""
+
+    plays: list[Rows]
+    stopped: tuple[int, int] | None = None
+
+
+def drive_manager(make: Callable, plays: list[Play], mark: Callable[[int, int], None] = lambda play, row: None) -> Transcript:
+    """Build managers with `make(num_blocks, block_size)` and put them through the plays. `mark` is told of each call before it."""
+    driver, done = _Driver(make, mark), []
+    where = [0, 0]
+
+    def note(play: int, row: int) -> None:
+        where[:] = play, row
+        mark(play, row)
+
+    driver.mark = note
+    with driver.guard.watching():
+        for number, play in enumerate(plays):
+            recorder = _Recorder(play.num_blocks)
+            done.append(recorder.kept)
+            try:
+                driver.run(number, play, recorder)
+            except TimeUp:
+                return Transcript(done, (where[0], where[1]))
+    return Transcript(done)
+
+
+class Snapshot(types.SimpleNamespace):
+    """A block manager at one moment, for functions that read one: free, ref, seqs, used(), num_blocks, block_size."""
+
+    def used(self) -> int:
+        return len(self.ref)
+
+
+def snapshot(state: State, num_blocks: int, block_size: int) -> Snapshot:
+    """A fresh object each time, so that a function that writes to it harms nobody."""
+    seqs = {n: {"blocks": list(b), "len": k} for n, (b, k) in state.seqs.items()}
+    return Snapshot(free=list(state.free), ref=dict(state.ref), seqs=seqs, num_blocks=num_blocks, block_size=block_size)
+
+
+@dataclass
+class Calls:
+    """What a function gave for each case, in order; stopped is the number of the case that did not return."""
+
+    outcomes: list[Outcome]
+    stopped: int | None = None
+
+
+def drive_function(function: Callable, cases: list, keep: Callable[[Callable, object], Outcome], mark: Callable[[int, int], None] = lambda play, row: None) -> Calls:
+    """Call the function on every case. `keep(function, case)` makes the call and turns the result into plain data."""
+    guard, out = Guard(), []
+    with guard.watching():
+        for number, case in enumerate(cases):
+            guard.started = time.perf_counter()
+            mark(0, number)
+            try:
+                out.append(keep(function, copy.deepcopy(case)))
+            except TimeUp:
+                return Calls(out, number)
+    return Calls(out)

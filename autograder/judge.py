@@ -1,0 +1,271 @@
+"""Promises against a transcript: a verdict for each. Works on plain data alone and never sees the learner's object."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from autograder.drive import Calls, Transcript
+from autograder.exercises import Exercise
+from autograder.histories import Play
+from autograder.promises.base import Broken, Promise
+from autograder.promises.functions import Case
+from autograder.promises.manager import Step
+from autograder.record import Outcome, State, show
+
+UNWRITTEN = "NotImplementedError"
+
+
+@dataclass(frozen=True)
+class Breach:
+    """Where a promise first broke: the calls that led there, the last of them being the one that broke it."""
+
+    history: list[str]
+    expected: str
+    actual: str
+    before: State | None = None
+    after: State | None = None
+
+    @property
+    def length(self) -> int:
+        return len(self.history)
+
+
+@dataclass(frozen=True)
+class PromiseVerdict:
+    """held: seen working wherever it applies. Otherwise breach says where it broke, or why_not why it was not seen."""
+
+    promise: Promise
+    points: float
+    held: bool
+    breach: Breach | None = None
+    why_not: str = ""
+
+    def to_dict(self) -> dict:
+        return {
+            "id": self.promise.id,
+            "statement": self.promise.statement,
+            "held": self.held,
+            "history": self.breach.history if self.breach else [],
+            "expected": self.breach.expected if self.breach else "",
+            "actual": self.breach.actual if self.breach else self.why_not,
+            "hint": "" if self.held else self.promise.hint,
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found. answered: the object answered the histories it was given; written: it is more than a stub."""
+
+    exercise: Exercise
+    promises: list[PromiseVerdict]
+    answered: bool = True
+    unwritten: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    trouble: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.answered and not self.stopped and all(p.held for p in self.promises)
+
+    @property
+    def written(self) -> bool:
+        return not self.unwritten
+
+    @property
+    def broken(self) -> list[PromiseVerdict]:
+        """Broken promises, the one with the shortest history first; the order of the list decides between equals."""
+        return sorted((p for p in self.promises if p.breach), key=lambda p: p.breach.length)
+
+    def score(self, max_points: float) -> float:
+        """Points for the promises that held, as a share of max_points; all of them only if every promise held."""
+        if self.passed:
+            return float(max_points)
+        if not self.answered:
+            return 0.0
+        share = sum(p.points for p in self.promises if p.held) / self.exercise.points
+        return max(0.0, min(round(share * max_points, 2), max_points - 0.01))
+
+    @property
+    def sentence(self) -> str:
+        from autograder.tell import sentence
+
+        return sentence(self)
+
+    def to_dict(self) -> dict:
+        return {
+            "exercise": self.exercise.id,
+            "passed": self.passed,
+            "answered": self.answered,
+            "written": self.written,
+            "sentence": self.sentence,
+            "promises": [p.to_dict() for p in self.promises],
+        }
+
+
+def not_answered(exercise: Exercise, trouble: str) -> Verdict:
+    """The verdict on something that cannot be judged, because the check's questions were not answered."""
+    return Verdict(exercise, [PromiseVerdict(p, w, False, why_not=trouble) for p, w in exercise.graded()], answered=False, trouble=trouble)
+
+
+# ---- managers --------------------------------------------------------------------------------------------------
+
+
+def call_text(op: tuple) -> str:
+    """An operation as the learner would write it."""
+    verb, *args = op
+    if verb == "take":
+        return "m._take()"
+    if verb == "twin":
+        return 'other = BlockManager(…); other.allocate("z", 1)'
+    return f"m.{verb}({', '.join(show(a) for a in args)})"
+
+
+def history_text(play: Play, row: int) -> list[str]:
+    return [f"m = BlockManager({play.num_blocks}, {play.block_size})", *(call_text(play.ops[r]) for r in play.path(row))]
+
+
+class _ManagerJudge:
+    def __init__(self, exercise: Exercise):
+        self.exercise = exercise
+        self.breaches: dict[str, Breach] = {}
+        self.held_on: dict[str, set[str]] = {p.id: set() for p, _ in exercise.graded()}
+        self.unwritten: set[str] = set()
+        self.seen: set[str] = set()
+        self._memo: dict[tuple, list[tuple[Promise, object]]] = {}
+
+    def play(self, play: Play, rows: Transcript) -> None:
+        """Rows behind a broken or unwritten one are left out: their state before is already wrong."""
+        spoilt: set[int] = set()
+        self._memo.clear()
+        for row, (outcome, used, state) in enumerate(rows.rows):
+            parent = play.parents[row]
+            if parent in spoilt:
+                spoilt.add(row)
+                continue
+            before = None if parent is None else rows.rows[parent][2]
+            key = (play.ops[row], outcome, used, before, state)
+            results = self._memo.get(key)
+            if results is None:
+                step = Step(play.num_blocks, play.block_size, play.ops[row], rows.outcomes[outcome], rows.outcomes[used], None if before is None else rows.states[before], rows.states[state])
+                results = self._memo[key] = self._judge(step)
+            if results and not self._note(results, play, row, rows, before, state):
+                spoilt.add(row)
+
+    def _judge(self, step: Step) -> list[tuple[Promise, object]] | None:
+        """What each promise says of this step: only those that say something. Nothing at all for a stub."""
+        if step.outcome.error == UNWRITTEN:
+            self.unwritten.add(step.verb)
+            return [(None, step)]
+        unwritten_used = step.used.error == UNWRITTEN
+        if unwritten_used:
+            self.unwritten.add("used")
+        if step.after.problem is not None and "readable" in self.exercise.weights:
+            promise = self.exercise.promises["readable"]
+            return [(promise, promise.test(step))]
+        results = []
+        for promise, _ in self.exercise.graded():
+            if unwritten_used and promise.id == "used-counts-once":
+                continue
+            result = promise.test(step)
+            if result is not None:
+                results.append((promise, result))
+        return results
+
+    def _note(self, results: list, play: Play, row: int, rows: Transcript, before: int | None, state: int) -> bool:
+        good = True
+        verb = play.ops[row][0]
+        for promise, result in results:
+            if promise is None:
+                return False
+            if isinstance(result, Broken):
+                good = good and not promise.spoils
+                known = self.breaches.get(promise.id)
+                if known is None or len(play.path(row)) + 1 < known.length:
+                    self.breaches[promise.id] = Breach(
+                        history_text(play, row), result.expected, result.actual, None if before is None else rows.states[before], rows.states[state]
+                    )
+            else:
+                self.held_on[promise.id].add(verb)
+        if good:
+            self.seen.add(verb)
+        return good
+
+    def promise(self, promise: Promise, points: float) -> PromiseVerdict:
+        breach = self.breaches.get(promise.id)
+        if breach:
+            return PromiseVerdict(promise, points, False, breach)
+        needs = promise.needs & (self.exercise.verbs | {"take"})
+        missing = sorted(needs - self.seen)
+        if missing or not self.held_on[promise.id]:
+            what = ", ".join(f"`{'_take' if m == 'take' else m}`" for m in missing) or "the operation it speaks of"
+            return PromiseVerdict(promise, points, False, why_not=f"not seen yet: {what} does not work")
+        return PromiseVerdict(promise, points, True)
+
+
+def judge_manager(exercise: Exercise, plays: list[Play], transcript: Transcript) -> Verdict:
+    """The verdict on a block manager's transcript of these plays."""
+    judge = _ManagerJudge(exercise)
+    for play, rows in zip(plays, transcript.plays, strict=False):
+        judge.play(play, rows)
+    stopped = []
+    if transcript.stopped:
+        number, row = transcript.stopped
+        stopped = history_text(plays[number], row)
+    verdicts = [judge.promise(p, w) for p, w in exercise.graded()]
+    order = ["new", "allocate", "fork", "append", "release", "used", "take", "twin"]
+    unwritten = [v for v in order if v in judge.unwritten]
+    if "allocate" in unwritten:
+        # Before anything can be allocated nothing else can be seen working.
+        verdicts = [v if v.breach else PromiseVerdict(v.promise, v.points, False, why_not="not seen yet: `allocate` is not written") for v in verdicts]
+    return Verdict(exercise, verdicts, unwritten=["_take" if v == "take" else v for v in unwritten], stopped=stopped)
+
+
+# ---- functions and answers -------------------------------------------------------------------------------------
+
+
+def cases_of(exercise: Exercise, thorough: bool, seed: str) -> list:
+    """The cases of one check, simplest first; the thorough check's random part follows the seed."""
+    rng = random.Random(f"{exercise.id} {seed}" if thorough else "the check that everyone sees")
+    return list(exercise.function.cases(thorough, rng))
+
+
+def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
+    """The verdict on what a function gave for these cases."""
+    function = exercise.function
+    breaches: dict[str, Breach] = {}
+    held: set[str] = set()
+    unwritten = False
+    for args, outcome in zip(cases, calls.outcomes, strict=False):
+        if outcome.error == UNWRITTEN:
+            unwritten = True
+            continue
+        case = Case(args, outcome)
+        for promise, _ in exercise.graded():
+            result = promise.test(case)
+            if isinstance(result, Broken):
+                breaches.setdefault(promise.id, Breach(function.written(exercise.name, args), result.expected, result.actual))
+            elif result is not None:
+                held.add(promise.id)
+    stopped = [] if calls.stopped is None else function.written(exercise.name, cases[calls.stopped])
+    why = "not written yet" if unwritten else "not seen working"
+    verdicts = [
+        PromiseVerdict(p, w, p.id in held and p.id not in breaches and not unwritten, breaches.get(p.id), "" if p.id in held and not unwritten else why)
+        for p, w in exercise.graded()
+    ]
+    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped)
+
+
+def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
+    """The verdict on answers to the exercise's questions, given in the questions' order."""
+    verdicts, open_questions = [], []
+    for (promise, points), outcome in zip(exercise.graded(), outcomes, strict=True):
+        result = promise.test(Case(None, outcome))
+        if result is None:
+            open_questions.append(promise.id)
+            verdicts.append(PromiseVerdict(promise, points, False, why_not="not answered yet"))
+        elif isinstance(result, Broken):
+            verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.expected, result.actual)))
+        else:
+            verdicts.append(PromiseVerdict(promise, points, True))
+    return Verdict(exercise, verdicts, unwritten=open_questions)

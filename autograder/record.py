@@ -1,0 +1,265 @@
+"""Read what a learner's object shows into plain data, fairly: by value, never by type, and never writing to it."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from dataclasses import dataclass, field
+
+LARGEST = 2**63  # a count or block number beyond this is nonsense, and printing it could take minutes
+NAMES_READ = 10_000
+TEXT_SHOWN = 60
+
+
+class Unreadable(Exception):
+    """What was read is not what the contract promises; the text says what was found instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a block manager's attributes held at one moment, as plain data.
+
+    free: numbers of the free blocks in ascending order (a block listed twice stays twice);
+    ref: physical block → reference count, without zeros;
+    seqs: sequence name → (physical blocks in logical order, length in tokens);
+    problem: why the attributes could not be read, else None.
+    """
+
+    free: tuple[int, ...] = ()
+    ref: dict[int, int] = field(default_factory=dict)
+    seqs: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+    problem: str | None = None
+
+    def to_json(self) -> list:
+        """Plain lists; free blocks as runs, because a pool may have thousands."""
+        return [runs(self.free), sorted(self.ref.items()), [[n, list(b), k] for n, (b, k) in self.seqs.items()], self.problem]
+
+    @classmethod
+    def from_json(cls, data: list) -> State:
+        """The inverse of `to_json`; raises ValueError on anything of another shape."""
+        try:
+            free, ref, seqs, problem = data
+            if not (problem is None or type(problem) is str):
+                raise ValueError
+            return cls(
+                tuple(b for low, high in free for b in range(_int(low), min(_int(high), low + 100_000) + 1)),
+                {_int(b): _int(c) for b, c in ref},
+                {_str(n): (tuple(map(_int, blocks)), _int(length)) for n, blocks, length in seqs},
+                problem,
+            )
+        except (TypeError, ValueError):
+            raise ValueError("not a state") from None
+
+
+def _int(x: object) -> int:
+    if type(x) is not int:
+        raise ValueError("not a whole number")
+    return x
+
+
+def _str(x: object) -> str:
+    if type(x) is not str:
+        raise ValueError("not a name")
+    return x
+
+
+def runs(numbers: tuple[int, ...]) -> list[list[int]]:
+    """Ascending numbers as [first, last] runs of neighbours."""
+    out: list[list[int]] = []
+    for n in numbers:
+        if out and n == out[-1][1] + 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    return out
+
+
+def whole(x: object) -> int:
+    """The whole number that x stands for: int, NumPy integer, whole float, anything with `__index__`.
+
+    Subclasses are read past their own methods, so that an object that claims to equal everything is still one number.
+    Raises Unreadable for anything else.
+    """
+    if type(x) is int:
+        n = x
+    elif isinstance(x, int):
+        n = int.__add__(x, 0)
+    elif isinstance(x, float):
+        n = _from_float(float.__add__(x, 0.0), x)
+    elif hasattr(type(x), "__index__"):
+        n = int.__add__(operator.index(x), 0)
+    elif hasattr(type(x), "__float__"):
+        n = _from_float(float.__add__(float(x), 0.0), x)
+    elif type(x).__module__ == "numpy" and hasattr(x, "item"):
+        n = whole(x.item())
+    else:
+        raise Unreadable(f"{show(x)} is not a whole number")
+    if not -LARGEST < n < LARGEST:
+        raise Unreadable("a number of more than 18 digits is not a block, a count or a length")
+    return n
+
+
+def _from_float(value: float, x: object) -> int:
+    if value != value or value in (float("inf"), float("-inf")) or value != int(value):
+        raise Unreadable(f"{show(x)} is not a whole number")
+    return int(value)
+
+
+def number(x: object) -> int | float:
+    """Like `whole`, but a fraction is allowed; infinities and NaN are not."""
+    try:
+        return whole(x)
+    except Unreadable:
+        if isinstance(x, float) or (hasattr(type(x), "__float__") and not isinstance(x, int)):
+            value = float.__add__(float(x), 0.0)
+            if value == value and value not in (float("inf"), float("-inf")):
+                return value
+        raise Unreadable(f"{show(x)} is not a number") from None
+
+
+def show(x: object) -> str:
+    """A short text for any object, whatever its own `__repr__` does."""
+    if x is None or type(x) in (bool, float):
+        return repr(x)
+    if type(x) is int:
+        return repr(x) if -LARGEST < x < LARGEST else "a huge int"
+    if type(x) is str:
+        return repr(x if len(x) <= TEXT_SHOWN else x[:TEXT_SHOWN] + "…")
+    if type(x) in (list, tuple, set, dict) and len(x) == 0:
+        return repr(x)
+    if type(x) in (list, tuple):
+        inner = ", ".join(show(y) for y in itertools.islice(x, 8)) + (", …" if len(x) > 8 else "")
+        return f"[{inner}]" if type(x) is list else f"({inner})"
+    kind = type(x).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def plain(x: object) -> object:
+    """A returned value as data that JSON holds: None, a number, or a text that describes anything else."""
+    if x is None:
+        return None
+    try:
+        return number(x)
+    except Unreadable:
+        return {"shown": show(x)}
+    except Exception as error:  # a value whose own methods raise is still only a value
+        return {"shown": f"{show(x)} that raises {type(error).__name__} when read"}
+
+
+def numbers(x: object, at_most: int) -> tuple[int, ...]:
+    """The whole numbers in any iterable, read once; one that never ends is cut off after `at_most`."""
+    if isinstance(x, (str, bytes)):
+        raise Unreadable(f"{show(x)} is text, not a list of numbers")
+    try:
+        items = iter(x)
+    except TypeError:
+        raise Unreadable(f"{show(x)} is not a list of numbers") from None
+    got = tuple(whole(y) for y in itertools.islice(items, at_most + 1))
+    if len(got) > at_most:
+        raise Unreadable(f"a list of more than {at_most} entries")
+    return got
+
+
+def read_state(manager: object, num_blocks: int = 4096) -> State:
+    """What `free`, `ref` and `seqs` of any block manager hold now. Never raises: `problem` says what could not be read.
+
+    num_blocks bounds how much is read, so that an endless table is cut off.
+    """
+    try:
+        return _read_state(manager, 2 * num_blocks + 8)
+    except Unreadable as error:
+        return State(problem=str(error))
+    except Exception as error:
+        return State(problem=f"reading it raises {type(error).__name__}: {_message(error)}")
+
+
+def _read_state(manager: object, most: int) -> State:
+    free, ref, seqs = manager.free, manager.ref, manager.seqs
+    try:
+        blocks = tuple(sorted(numbers(free, most)))
+    except Unreadable as error:
+        raise Unreadable(f"`free` holds {error}") from None
+    return State(blocks, _counts(ref, most), _sequences(seqs, most))
+
+
+def _counts(ref: object, most: int) -> dict[int, int]:
+    """`ref` may be any mapping, or an array with one count per block."""
+    try:
+        pairs = ref.items() if hasattr(ref, "items") else enumerate(ref)
+        found = {}
+        for n, (block, count) in enumerate(pairs):
+            if n > most:
+                raise Unreadable(f"more than {most} entries")
+            count = whole(count)
+            if count:
+                found[whole(block)] = count
+        return found
+    except Unreadable as error:
+        raise Unreadable(f"`ref` holds {error}") from None
+    except (TypeError, ValueError):
+        raise Unreadable(f"`ref` is {show(ref)}, not a mapping from block to count") from None
+
+
+def _sequences(seqs: object, most: int) -> dict[str, tuple[tuple[int, ...], int]]:
+    if not hasattr(seqs, "items"):
+        raise Unreadable(f"`seqs` is {show(seqs)}, not a mapping from name to sequence")
+    found = {}
+    for name, seq in itertools.islice(seqs.items(), NAMES_READ):
+        name = str.__str__(name) if isinstance(name, str) else f"({show(name)})"
+        try:
+            found[name] = numbers(seq["blocks"], most), whole(seq["len"])
+        except Unreadable as error:
+            raise Unreadable(f"`seqs[{show(name)}]` holds {error}") from None
+        except (TypeError, KeyError, IndexError, AttributeError):
+            raise Unreadable(f"`seqs[{show(name)}]` is {show(seq)} that does not answer [\"blocks\"] and [\"len\"]") from None
+    return found
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return text if len(text) <= 2 * TEXT_SHOWN else text[: 2 * TEXT_SHOWN] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call gave: a value (plain data), or the name of the exception it raised, with its message."""
+
+    value: object = None
+    error: str | None = None
+    message: str = ""
+
+    @classmethod
+    def raised(cls, error: BaseException) -> Outcome:
+        """A subclass of an exception that the contract names counts as that exception."""
+        for kind in (MemoryError, KeyError, NotImplementedError):
+            if isinstance(error, kind):
+                return cls(error=kind.__name__)
+        return cls(error=type(error).__name__, message=_message(error))
+
+    def to_json(self) -> list:
+        return [self.value, self.error, self.message]
+
+    @classmethod
+    def from_json(cls, data: list) -> Outcome:
+        """The inverse of `to_json`; raises ValueError on anything of another shape."""
+        if type(data) is not list or len(data) != 3:
+            raise ValueError("not an outcome")
+        value, error, message = data
+        if not (error is None or type(error) is str) or type(message) is not str:
+            raise ValueError("not an outcome")
+        return cls(value, error, message)
+
+    def __str__(self) -> str:
+        if self.error:
+            return f"{self.error} was raised" + (f" ({self.message})" if self.message else "")
+        return f"returned {self.shown}"
+
+    @property
+    def shown(self) -> str:
+        """The value as a learner would write it."""
+        if isinstance(self.value, dict) and "shown" in self.value:
+            return str(self.value["shown"])
+        return repr(self.value)

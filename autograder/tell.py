@@ -1,0 +1,58 @@
+"""A verdict as the learner reads it: one sentence first, then the shortest history, then how many others."""
+
+from __future__ import annotations
+
+from autograder.judge import Breach, PromiseVerdict, Verdict
+
+
+def sentence(verdict: Verdict) -> str:
+    """What to know about a verdict, in one sentence."""
+    name = verdict.exercise.name
+    if not verdict.answered:
+        return f"{name} did not answer its checks: {verdict.trouble}."
+    if verdict.passed:
+        return f"{name}: every promise holds."
+    if verdict.stopped:
+        return f"{name}: the call {verdict.stopped[-1]} did not return in time."
+    if verdict.broken:
+        return f"{name} breaks a promise: {verdict.broken[0].promise.statement}"
+    return f"{name}: {unwritten(verdict)}."
+
+
+def unwritten(verdict: Verdict) -> str:
+    """What is still to be written or answered."""
+    parts = verdict.unwritten or [p.promise.id for p in verdict.promises if not p.held]
+    if verdict.exercise.kind == "answers":
+        return f"not answered yet: {', '.join(parts)}"
+    if verdict.exercise.kind == "function" or not verdict.unwritten:
+        return "not written yet"
+    return f"not written yet: {', '.join(f'`{p}`' for p in parts)}"
+
+
+def text(verdict: Verdict) -> str:
+    """The whole message as plain text."""
+    lines = [sentence(verdict)]
+    if verdict.stopped:
+        lines += ["", *_history(verdict.stopped), "", "A loop that never ends, or one that goes through far too much, is the usual cause."]
+    elif verdict.broken:
+        first, *others = verdict.broken
+        lines += ["", *_breach(first.breach, verdict), f"  hint:     {first.promise.hint}" if first.promise.hint else ""]
+        if others:
+            lines += ["", f"{len(others)} more {'promise breaks' if len(others) == 1 else 'promises break'}: {', '.join(o.promise.id for o in others)}. Mend the first; the others often go with it."]
+    if verdict.broken and verdict.unwritten:
+        lines += [f"Also {unwritten(verdict)}."]
+    return "\n".join(line for n, line in enumerate(lines) if line or n == 1 or lines[n - 1])
+
+
+def _history(calls: list[str]) -> list[str]:
+    return [f"    {c}{'      ← here' if n == len(calls) - 1 and n else ''}" for n, c in enumerate(calls)]
+
+
+def _breach(breach: Breach, verdict: Verdict) -> list[str]:
+    if verdict.exercise.kind == "answers":
+        return [f"  asked:    {breach.expected}", f"  found:    {breach.actual}"]
+    return [*_history(breach.history), "", f"  expected: {breach.expected}", f"  actual:   {breach.actual}"]
+
+
+def first_broken(verdict: Verdict) -> PromiseVerdict | None:
+    return verdict.broken[0] if verdict.broken else None
