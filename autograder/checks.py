@@ -7,7 +7,7 @@ import json
 import os
 import zlib
 
-from autograder.drive import Calls, Rows, Transcript, drive_function, drive_manager
+from autograder.drive import Calls, Rows, Transcript, drive_function, drive_manager, listening
 from autograder.exercises import EXERCISES, Exercise
 from autograder.histories import manager_plays
 from autograder.judge import Verdict, cases_of, judge_answers, judge_calls, judge_manager, not_answered
@@ -43,6 +43,12 @@ def exercise_named(id: str) -> Exercise:
 
 def record(exercise: Exercise, obj: object, thorough: bool, seed: str, mark=lambda play, row: None) -> dict:
     """Put the object through the check's histories; the transcript as data that JSON holds."""
+    with listening() as said:
+        data = _record(exercise, obj, thorough, seed, mark)
+    return {**data, "said": [said.text, said.more]}
+
+
+def _record(exercise: Exercise, obj: object, thorough: bool, seed: str, mark) -> dict:
     if exercise.kind == "manager":
         got = drive_manager(obj, manager_plays(exercise.verbs, thorough, seed), mark)
         return {"plays": [rows.to_json() for rows in got.plays], "stopped": got.stopped and list(got.stopped)}
@@ -136,6 +142,7 @@ def check(exercise: str, obj: object, thorough: bool = False) -> None:
     if nonce:
         _display({TRANSCRIPT: {"exercise": exercise, "thorough": thorough, "nonce": nonce, "packed": pack(data)}, "text/plain": ""})
     verdict = judge(asked, json.loads(json.dumps(data)), thorough, nonce)
+    _repeat(*data["said"])
     if verdict.passed:
         _show(verdict)
     elif verdict.unwritten and not verdict.broken and not verdict.stopped:
@@ -158,6 +165,12 @@ def _display(bundle: dict) -> None:
     except ImportError:
         return
     display(bundle, raw=True)
+
+
+def _repeat(text: str, more: int) -> None:
+    """What the learner's code printed during the check; it changes no mark."""
+    if text:
+        print(f"Printed during the check:\n{text.rstrip()}" + (f"\n… and {more} more characters" if more else ""))
 
 
 def _show(verdict: Verdict) -> None:

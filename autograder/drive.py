@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import io
 import signal
 import threading
 import time
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from autograder.histories import Play
-from autograder.record import Outcome, State, plain, read_state
+from autograder.record import Outcome, State, plain, read_state, simple_key
 
 CALL_SECONDS = 2.0
 TWIN_OP = ("allocate", "z", 1)
@@ -76,6 +78,33 @@ class Guard:
             signal.signal(signal.SIGALRM, before)
 
 
+class Said(io.TextIOBase):
+    """Keeps the first characters of what a learner's code prints during a check, and counts the rest."""
+
+    MOST = 2_000
+
+    def __init__(self) -> None:
+        self.text, self.more = "", 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        room = self.MOST - len(self.text)
+        self.text += text[:room]
+        self.more += max(0, len(text) - room)
+        return len(text)
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[Said]:
+    """Prints and warnings of the code that is driven are kept, and never change what it does."""
+    said = Said()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
+        warnings.simplefilter("default")  # a caller's `-W error` must not turn a warning into a failure
+        yield said
+
+
 def call(function: Callable, *args: object) -> Outcome:
     """One call of the learner's code; whatever it raises becomes data. Only the learner's own Ctrl-C goes through."""
     try:
@@ -87,43 +116,50 @@ def call(function: Callable, *args: object) -> Outcome:
 
 
 class _Recorder:
+    """Rows of one play; states and outcomes that come again are kept once."""
+
     def __init__(self, num_blocks: int):
         self.num_blocks = num_blocks
         self.kept = Rows()
-        self._state_at: dict[object, int] = {}
-        self._outcome_at: dict[object, int] = {}
+        self._state_at: dict[tuple, int] = {}
+        self._outcome_at: dict[tuple, int] = {}
 
     def state(self, manager: object) -> int:
-        state = read_state(manager, self.num_blocks)
-        key = (state.free, tuple(state.ref.items()), tuple(state.seqs.items()), state.problem)
-        at = self._state_at.get(key)
+        simple = simple_key(manager)
+        at = self._state_at.get(("simple", simple)) if simple else None
         if at is None:
-            at = self._state_at[key] = len(self.kept.states)
-            self.kept.states.append(state)
+            state = read_state(manager, self.num_blocks)
+            key = state.key
+            at = self._state_at.setdefault(key, len(self.kept.states))
+            if at == len(self.kept.states):
+                self.kept.states.append(state)
+            if simple:
+                self._state_at["simple", simple] = at
         return at
 
     def outcome(self, outcome: Outcome) -> int:
-        key = (repr(outcome.value), outcome.error, outcome.message)
-        at = self._outcome_at.get(key)
-        if at is None:
-            at = self._outcome_at[key] = len(self.kept.outcomes)
+        value = outcome.value
+        key = (type(value), value if type(value) in (int, float) else repr(value), outcome.error, outcome.message)
+        at = self._outcome_at.setdefault(key, len(self.kept.outcomes))
+        if at == len(self.kept.outcomes):
             self.kept.outcomes.append(outcome)
         return at
 
-    def row(self, manager: object, outcome: Outcome) -> None:
-        """State, then `used()`; if asking changed the state, the answer says so."""
+    def row(self, manager: object, outcome: Outcome, goes_on: bool) -> None:
+        """State, then `used()`. If the history goes on with this manager, asking must not have changed the state."""
         state = self.state(manager)
-        used = call(_method(manager, "used"))
-        if self.state(manager) != state:
+        used = call(_ask_used, manager)
+        if goes_on and self.state(manager) != state:
             used = Outcome(error="changed", message="calling used() changed what the manager holds")
         self.kept.rows.append((self.outcome(outcome), self.outcome(used), state))
 
 
-def _method(manager: object, name: str) -> Callable:
-    def method(*args: object) -> object:
-        return getattr(manager, name)(*args)
+def _ask_used(manager: object) -> object:
+    return manager.used()
 
-    return method
+
+def _operate(manager: object, op: tuple) -> object:
+    return getattr(manager, op[0])(*op[1:])
 
 
 class _Driver:
@@ -138,17 +174,29 @@ class _Driver:
         outcome = call(lambda: made.append(self.make(play.num_blocks, play.block_size)))
         return (made[0] if made else None), outcome
 
+    def replayed(self, play: Play, ops: list[tuple]) -> object:
+        """A new manager after these operations, whose outcomes are known already."""
+        manager, _ = self.construct(play)
+        for op in ops:
+            try:
+                _operate(manager, op)
+            except (TimeUp, KeyboardInterrupt):
+                raise
+            except BaseException:
+                pass  # it is in the row that this operation has of its own
+        return manager
+
     def apply(self, manager: object, play: Play, op: tuple) -> Outcome:
-        verb = op[0]
-        if verb == "twin":
+        if op[0] == "twin":
             other, outcome = self.construct(play)
             if outcome.error:
                 return outcome
-            call(_method(other, TWIN_OP[0]), *TWIN_OP[1:])
+            call(_operate, other, TWIN_OP)
             return Outcome(read_state(other, play.num_blocks).to_json())
-        return call(_method(manager, "_take" if verb == "take" else verb), *op[1:])
+        return call(_operate, manager, op)
 
     def run(self, number: int, play: Play, recorder: _Recorder) -> None:
+        branches = play.branches
         at, manager = None, None  # the row whose state the manager is in
         for row, (parent, op) in enumerate(zip(play.parents, play.ops, strict=True)):
             self.guard.started = time.perf_counter()
@@ -156,13 +204,11 @@ class _Driver:
             if parent is None:
                 manager, outcome = self.construct(play)
             else:
-                if at != parent:
-                    manager, _ = self.construct(play)
-                    for earlier in play.path(parent):
-                        self.apply(manager, play, play.ops[earlier])
+                if at != parent or branches:
+                    manager = self.replayed(play, play.ops_before(row))
                 outcome = self.apply(manager, play, op)
             at = row
-            recorder.row(manager, outcome)
+            recorder.row(manager, outcome, not branches)
             if parent is None and outcome.error:
                 return  # nothing can be built: the one row says why
 

@@ -118,7 +118,7 @@ _answers(
     Question("matched_of_64", "blocks of 16 that a fully cached prompt of 64 tokens may match when one token must be computed", lambda v: v * 16 <= 64 - 1 < (v + 1) * 16 and v == int(v), "Matching is by whole blocks; the last token must not be inside a matched one."),
 )
 _answers(
-    f"{L3}/numbers", 4,
+    f"{L3}/numbers", 3,
     Question("without", "blocks of 16 for four samples of 2,005 + 300 tokens without sharing", lambda v: v % 4 == 0 and _fills(v // 4, 2305, 16), "2,305 tokens a sample, rounded up, four times."),
     Question("with_sharing", "blocks in use at the end when the prompt's full blocks are shared", lambda v: (v - 2005 // 16) % 4 == 0 and _fills((v - 2005 // 16) // 4, 2305 - 2005 // 16 * 16, 16), "125 full blocks are shared; the 5 tokens behind them belong to every sample in the end."),
     Question("copies", "blocks copied on write", lambda v: v == 4 - 1, "The last owner of the partly filled block writes in place."),

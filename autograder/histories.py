@@ -7,11 +7,12 @@ before, or after it was released.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-Op = tuple  # ("allocate", name, n_tokens) ("fork", parent, child) ("append", name) ("release", name) ("take",) ("twin",)
+Op = tuple  # ("allocate", name, n_tokens) ("fork", parent, child) ("append", name) ("release", name) ("_take",) ("twin",)
 
 NOBODY = "nobody"
 ODD_NAMES = ("a", "0", " ", "free", "序列", "ein langer Name " * 12, "b", "é", "len", "None")
@@ -30,6 +31,16 @@ class Play:
     block_size: int
     parents: list[int | None]
     ops: list[Op]
+    branches: bool = True
+
+    def ops_before(self, row: int) -> list[Op]:
+        """The operations that lead to the state in which this row's operation is called."""
+        out = []
+        row = self.parents[row]
+        while row:
+            out.append(self.ops[row])
+            row = self.parents[row]
+        return out[::-1]
 
     def path(self, row: int) -> list[int]:
         """The rows from the first operation to this one, construction left out."""
@@ -41,8 +52,8 @@ class Play:
 
 
 class _Tree:
-    def __init__(self, num_blocks: int, block_size: int):
-        self.play = Play(num_blocks, block_size, [None], [("new",)])
+    def __init__(self, num_blocks: int, block_size: int, branches: bool = True):
+        self.play = Play(num_blocks, block_size, [None], [("new",)], branches)
 
     def add(self, parent: int, op: Op) -> int:
         self.play.parents.append(parent)
@@ -75,6 +86,7 @@ class _Names:
         return self
 
 
+@functools.cache
 def every(num_blocks: int, block_size: int, length: int, sizes: tuple[int, ...], verbs: frozenset[str] = ALL, strangers: bool = True) -> Play:
     """Every history of up to `length` operations, shorter ones first.
 
@@ -123,9 +135,9 @@ def _refused(names: _Names, verbs: frozenset[str]) -> Iterator[Op]:
 def takes() -> Iterator[Play]:
     """`_take` called by hand: on a new pool until it is empty, after an allocation, after a release."""
     tree = _Tree(3, 2)
-    tree.chain(*[("take",)] * 4)
-    tree.chain(("allocate", "a", 3), ("take",), ("take",))
-    tree.chain(("allocate", "a", 2), ("allocate", "b", 3), ("release", "a"), ("take",), ("take",))
+    tree.chain(*[("_take",)] * 4)
+    tree.chain(("allocate", "a", 3), ("_take",), ("_take",))
+    tree.chain(("allocate", "a", 2), ("allocate", "b", 3), ("release", "a"), ("_take",), ("_take",))
     yield tree.play
 
 
@@ -139,7 +151,7 @@ def twin() -> Play:
 
 def long_random(rng: random.Random, length: int, num_blocks: int, block_size: int, verbs: frozenset[str] = ALL) -> Play:
     """One long history; how crowded the pool gets is drawn too."""
-    tree = _Tree(num_blocks, block_size)
+    tree = _Tree(num_blocks, block_size, branches=False)
     live: list[str] = []
     gone: list[str] = []
     crowd = rng.uniform(0.5, 1.6) * num_blocks * block_size
@@ -203,8 +215,8 @@ def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play
     shapes = [(1, 1), (1, 4), (2, 3), (5, 1), (7, 16), (10, 16), (16, 5), (64, 16)]
     for num_blocks, block_size in shapes:
         plays.append(long_random(rng, 60 if thorough else 20, num_blocks, block_size, verbs))
+    plays.append(long_random(rng, 12 if thorough else 4, 4096, 16, verbs))
     if thorough:
         for _ in range(10):
             plays.append(long_random(rng, 80, rng.randint(1, 40), rng.choice((1, 2, 3, 4, 7, 8, 16, 17, 32)), verbs))
-        plays.append(long_random(rng, 12, 4096, 16, verbs))
     return plays

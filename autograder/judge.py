@@ -10,7 +10,7 @@ from autograder.exercises import Exercise
 from autograder.histories import Play
 from autograder.promises.base import Broken, Promise
 from autograder.promises.functions import Case
-from autograder.promises.manager import Step
+from autograder.promises.manager import EVERY_ROW, Step
 from autograder.record import Outcome, State, show
 
 UNWRITTEN = "NotImplementedError"
@@ -114,8 +114,6 @@ def not_answered(exercise: Exercise, trouble: str) -> Verdict:
 def call_text(op: tuple) -> str:
     """An operation as the learner would write it."""
     verb, *args = op
-    if verb == "take":
-        return "m._take()"
     if verb == "twin":
         return 'other = BlockManager(…); other.allocate("z", 1)'
     return f"m.{verb}({', '.join(show(a) for a in args)})"
@@ -132,7 +130,8 @@ class _ManagerJudge:
         self.held_on: dict[str, set[str]] = {p.id: set() for p, _ in exercise.graded()}
         self.unwritten: set[str] = set()
         self.seen: set[str] = set()
-        self._memo: dict[tuple, list[tuple[Promise, object]]] = {}
+        self._memo: dict[tuple, list | bool] = {}
+        self._concerned = {verb: [p for p, _ in exercise.graded() if verb in p.verbs] for verb in EVERY_ROW}
 
     def play(self, play: Play, rows: Transcript) -> None:
         """Rows behind a broken or unwritten one are left out: their state before is already wrong."""
@@ -146,11 +145,15 @@ class _ManagerJudge:
             before = None if parent is None else rows.rows[parent][2]
             key = (play.ops[row], outcome, used, before, state)
             results = self._memo.get(key)
+            if results is True:
+                continue  # judged before, in another history, and in order
             if results is None:
                 step = Step(play.num_blocks, play.block_size, play.ops[row], rows.outcomes[outcome], rows.outcomes[used], None if before is None else rows.states[before], rows.states[state])
                 results = self._memo[key] = self._judge(step)
-            if results and not self._note(results, play, row, rows, before, state):
+            if not self._note(results, play, row, rows, before, state):
                 spoilt.add(row)
+            elif not any(isinstance(result, Broken) for _, result in results):
+                self._memo[key] = True
 
     def _judge(self, step: Step) -> list[tuple[Promise, object]] | None:
         """What each promise says of this step: only those that say something. Nothing at all for a stub."""
@@ -164,7 +167,7 @@ class _ManagerJudge:
             promise = self.exercise.promises["readable"]
             return [(promise, promise.test(step))]
         results = []
-        for promise, _ in self.exercise.graded():
+        for promise in self._concerned[step.verb]:
             if unwritten_used and promise.id == "used-counts-once":
                 continue
             result = promise.test(step)
@@ -195,10 +198,10 @@ class _ManagerJudge:
         breach = self.breaches.get(promise.id)
         if breach:
             return PromiseVerdict(promise, points, False, breach)
-        needs = promise.needs & (self.exercise.verbs | {"take"})
+        needs = promise.needs & (self.exercise.verbs | {"_take"})
         missing = sorted(needs - self.seen)
         if missing or not self.held_on[promise.id]:
-            what = ", ".join(f"`{'_take' if m == 'take' else m}`" for m in missing) or "the operation it speaks of"
+            what = ", ".join(f"`{m}`" for m in missing) or "the operation it speaks of"
             return PromiseVerdict(promise, points, False, why_not=f"not seen yet: {what} does not work")
         return PromiseVerdict(promise, points, True)
 
@@ -213,12 +216,12 @@ def judge_manager(exercise: Exercise, plays: list[Play], transcript: Transcript)
         number, row = transcript.stopped
         stopped = history_text(plays[number], row)
     verdicts = [judge.promise(p, w) for p, w in exercise.graded()]
-    order = ["new", "allocate", "fork", "append", "release", "used", "take", "twin"]
+    order = ["new", "allocate", "fork", "append", "release", "used", "_take", "twin"]
     unwritten = [v for v in order if v in judge.unwritten]
     if "allocate" in unwritten:
         # Before anything can be allocated nothing else can be seen working.
         verdicts = [v if v.breach else PromiseVerdict(v.promise, v.points, False, why_not="not seen yet: `allocate` is not written") for v in verdicts]
-    return Verdict(exercise, verdicts, unwritten=["_take" if v == "take" else v for v in unwritten], stopped=stopped)
+    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped)
 
 
 # ---- functions and answers -------------------------------------------------------------------------------------

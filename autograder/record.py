@@ -30,6 +30,11 @@ class State:
     seqs: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
     problem: str | None = None
 
+    @property
+    def key(self) -> tuple:
+        """Hashable, equal for equal states."""
+        return self.free, tuple(self.ref.items()), tuple(self.seqs.items()), self.problem
+
     def to_json(self) -> list:
         """Plain lists; free blocks as runs, because a pool may have thousands."""
         return [runs(self.free), sorted(self.ref.items()), [[n, list(b), k] for n, (b, k) in self.seqs.items()], self.problem]
@@ -180,6 +185,30 @@ def _read_state(manager: object, most: int) -> State:
     except Unreadable as error:
         raise Unreadable(f"`free` holds {error}") from None
     return State(blocks, _counts(ref, most), _sequences(seqs, most))
+
+
+def simple_key(manager: object) -> tuple | None:
+    """A hashable copy of the attributes if they are lists and dicts of plain ints, the usual case; otherwise None.
+
+    Two managers with equal keys have equal states. Exact types only: an int that claims to equal everything must not
+    be taken for another.
+    """
+    try:
+        free, ref, seqs = manager.free, manager.ref, manager.seqs
+        if not (type(free) is list and type(ref) is dict and type(seqs) is dict):
+            return None
+        kinds = {*map(type, free), *map(type, ref), *map(type, ref.values())}
+        tables = []
+        for name, seq in seqs.items():
+            blocks, length = seq["blocks"], seq["len"]
+            if type(name) is not str or type(blocks) is not list or len(blocks) > len(free) + len(ref) + 8:
+                return None
+            kinds.update(map(type, blocks))
+            kinds.add(type(length))
+            tables.append((name, tuple(blocks), length))
+    except Exception:
+        return None
+    return (tuple(free), tuple(ref.items()), tuple(tables)) if kinds <= {int} else None
 
 
 def _counts(ref: object, most: int) -> dict[int, int]:

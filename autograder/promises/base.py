@@ -20,7 +20,7 @@ class Promise:
 
     test takes a step (or a function's case) and gives None where the promise says nothing, True where it held,
     and Broken where it did not. needs: the operations that must have been seen working before it counts as held.
-    spoils: a state that broke it is no ground to judge what follows from it.
+    spoils: a state that broke it is no ground to judge what follows from it. verbs: the operations it may speak of.
     """
 
     id: str
@@ -29,6 +29,7 @@ class Promise:
     needs: frozenset[str] = frozenset()
     hint: str = ""
     spoils: bool = True
+    verbs: frozenset[str] = frozenset()
 
 
 def page() -> str:

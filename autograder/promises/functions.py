@@ -260,14 +260,11 @@ def _key_cases(thorough: bool, rng: random.Random) -> Iterator[list]:
     yield [([1, 2, 3, 4], 2, "m"), ([5, 6, 3, 4], 2, "m")]
     yield [([1, 2, 1, 2], 2, "m")]
     yield [([1, 23], 2, "m"), ([12, 3], 2, "m")]
-    yield [([1, 2, 3, 4], 4, "m"), ([1, 2, 3, 4], 2, "m")]
     yield [([-1, 0], 2, "m"), ([-2, 0], 2, "m")]
     for _ in range(60 if thorough else 5):
-        group = []
-        for _ in range(rng.randint(2, 4)):
-            tokens = [rng.randrange(3) for _ in range(rng.randrange(10))]
-            group.append((tokens, rng.choice((1, 2, 3)), rng.choice("mn")))
-        yield group
+        # One block size in a group: chained keys of different sizes need not agree.
+        block = rng.choice((1, 2, 3))
+        yield [([rng.randrange(3) for _ in range(rng.randrange(10))], block, rng.choice("mn")) for _ in range(rng.randint(2, 4))]
 
 
 def _keep_keys(function: Callable, group: list) -> Outcome:

@@ -10,6 +10,7 @@ from autograder.promises.base import Broken, Promise
 from autograder.record import Outcome, State, show
 
 EVERYTHING = frozenset({"allocate", "fork", "append", "release"})
+EVERY_ROW = EVERYTHING | {"new", "_take", "twin"}
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Step:
     @cached_property
     def regular(self) -> bool:
         """Whether the rules for whole states apply: blocks taken by hand are in no table."""
-        return self.verb != "take"
+        return self.verb != "_take"
 
     @cached_property
     def unknown(self) -> bool:
@@ -66,7 +67,7 @@ class Step:
         """Whether the pool cannot serve the operation."""
         if self.verb == "allocate":
             return self.op[2] > len(self.before.free) * self.block_size
-        return (self.needs_block or self.verb == "take") and not self.before.free
+        return (self.needs_block or self.verb == "_take") and not self.before.free
 
     @cached_property
     def doable(self) -> bool:
@@ -84,11 +85,11 @@ class Step:
 ALL: dict[str, Promise] = {}
 
 
-def promise(id: str, statement: str, needs: frozenset[str] | set[str], hint: str = "", spoils: bool = True):
+def promise(id: str, statement: str, needs: frozenset[str] | set[str], hint: str = "", spoils: bool = True, verbs: frozenset[str] = EVERY_ROW):
     """Register the decorated test as a promise."""
 
     def register(test):
-        ALL[id] = Promise(id, statement, test, frozenset(needs), hint, spoils)
+        ALL[id] = Promise(id, statement, test, frozenset(needs), hint, spoils, verbs)
         return test
 
     return register
@@ -115,6 +116,7 @@ def _words(x: object) -> str:
     "An unknown name raises `KeyError`.",
     EVERYTHING - {"allocate"},
     "Look the name up before anything else; a plain `self.seqs[name]` raises `KeyError` by itself.",
+    verbs=frozenset({"fork", "append", "release"}),
 )
 def unknown_name(step: Step):
     if not step.unknown:
@@ -167,6 +169,8 @@ def readable(step: Step):
 def failure_changes_nothing(step: Step):
     if step.outcome.error is None or step.before is None:
         return None
+    if step.before == step.after:
+        return True
     for what, before, after in _parts(step):
         if before != after:
             return Broken(f"{what} stays {_words(before)}", f"{what} is {_words(after)}")
@@ -185,7 +189,7 @@ def _sequence(state: State, name: str) -> str | None:
     return seq and f"table {_words(seq[0])} with {seq[1]} tokens"
 
 
-@promise("empty-at-first", "A new manager has every block free, no reference counts and no sequences.", {"allocate"})
+@promise("empty-at-first", "A new manager has every block free, no reference counts and no sequences.", {"allocate"}, verbs=frozenset({"new"}))
 def empty_at_first(step: Step):
     if step.verb != "new":
         return None
@@ -206,6 +210,7 @@ def _whole(state: State) -> str:
     "Two managers share nothing: what one does changes nothing in the other.",
     {"allocate"},
     "Make the containers in `__init__`, on `self`; one written in the class body, or as a default argument, belongs to all managers.",
+    verbs=frozenset({"twin"}),
 )
 def managers_are_separate(step: Step):
     if step.verb != "twin" or step.outcome.error:
@@ -226,6 +231,7 @@ def managers_are_separate(step: Step):
     "`allocate(name, n)` makes a sequence of `n` tokens.",
     {"allocate"},
     "`len` counts tokens, not slots and not blocks.",
+    verbs=frozenset({"allocate"}),
 )
 def allocate_length(step: Step):
     if not step.done("allocate"):
@@ -241,7 +247,7 @@ def allocate_length(step: Step):
     "However `free` is kept, hand out the smallest number in it; blocks that were released must be found again in order.",
 )
 def lowest_first(step: Step):
-    if step.done("take"):
+    if step.done("_take"):
         return _compare(step.before.free[0], step.outcome.value, "_take() returns block")
     if step.done("allocate"):
         table = step.table() or ()
@@ -255,11 +261,12 @@ def lowest_first(step: Step):
 @promise(
     "take-by-hand",
     "`_take()` removes one block from `free`, sets its count to 1 and returns it; tables stay as they are.",
-    {"take"},
+    {"_take"},
     "A block that was used before starts again at count 1: set the count, do not add to it.",
+    verbs=frozenset({"_take"}),
 )
 def take_by_hand(step: Step):
-    if not step.done("take"):
+    if not step.done("_take"):
         return None
     block = step.outcome.value
     if type(block) is not int or block not in step.before.free:
@@ -283,6 +290,7 @@ def take_by_hand(step: Step):
     "After `fork(parent, child)` the child's block table holds the parent's blocks, in the same order.",
     {"fork"},
     "Nothing is copied in a fork, not even the partly filled last block; the copy is made at the first write.",
+    verbs=frozenset({"fork"}),
 )
 def fork_shares_blocks(step: Step):
     if not step.done("fork"):
@@ -290,7 +298,7 @@ def fork_shares_blocks(step: Step):
     return _compare(step.before.seqs[step.source][0], step.table(), f"table of {show(step.name)}")
 
 
-@promise("fork-length", "The child of a fork has the parent's length in tokens.", {"fork"}, "Copy `len` as well; it is not blocks × block size.")
+@promise("fork-length", "The child of a fork has the parent's length in tokens.", {"fork"}, "Copy `len` as well; it is not blocks × block size.", verbs=frozenset({"fork"}))
 def fork_length(step: Step):
     if not step.done("fork"):
         return None
@@ -298,7 +306,7 @@ def fork_length(step: Step):
     return _compare(step.before.seqs[step.source][1], seq and seq[1], f"tokens of {show(step.name)}")
 
 
-@promise("fork-takes-nothing", "A fork takes no block: `free` stays as it is.", {"fork"})
+@promise("fork-takes-nothing", "A fork takes no block: `free` stays as it is.", {"fork"}, verbs=frozenset({"fork"}))
 def fork_takes_nothing(step: Step):
     return _compare(step.before.free, step.after.free, "free") if step.done("fork") else None
 
@@ -308,6 +316,7 @@ def fork_takes_nothing(step: Step):
     "A fork raises the count of each of the parent's blocks by 1, and of no other.",
     {"fork"},
     "Every entry of the new table is one more reference: raise the count of every block in it, full or not.",
+    verbs=frozenset({"fork"}),
 )
 def fork_raises_counts(step: Step):
     if not step.done("fork"):
@@ -327,7 +336,7 @@ def _appended(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     return step.before.seqs[step.name][0], step.table() or ()
 
 
-@promise("append-length", "`append` makes the sequence one token longer.", {"append"}, "Count the token on every path: new block, copy, or in place.")
+@promise("append-length", "`append` makes the sequence one token longer.", {"append"}, "Count the token on every path: new block, copy, or in place.", verbs=frozenset({"append"}))
 def append_length(step: Step):
     if _appended(step) is None:
         return None
@@ -340,6 +349,7 @@ def append_length(step: Step):
     "When every slot is filled (`len % block_size == 0` before the token), `append` adds one new block at the end of the table.",
     {"append"},
     "Test the length before the token is counted: 0, block_size, 2 × block_size … are the moments a block is full.",
+    verbs=frozenset({"append"}),
 )
 def append_at_boundary(step: Step):
     tables = _appended(step)
@@ -356,6 +366,7 @@ def append_at_boundary(step: Step):
     "When the last block has an empty slot and count 1, `append` changes no block table.",
     {"append"},
     "The only owner writes in place: no block is taken, none is copied.",
+    verbs=frozenset({"append"}),
 )
 def append_in_place(step: Step):
     tables = _appended(step)
@@ -371,6 +382,7 @@ def append_in_place(step: Step):
     "When the last block has an empty slot but is shared, `append` puts a new block in its place in this table.",
     {"append", "fork"},
     "A shared block must not be written: take a block, lower the old block's count by 1, put the new one where the old one stood.",
+    verbs=frozenset({"append"}),
 )
 def append_copies_shared(step: Step):
     tables = _appended(step)
@@ -387,6 +399,7 @@ def append_copies_shared(step: Step):
     "`append` copies at most one block, the last: the entries before it stay.",
     {"append", "fork"},
     "Only the block that is written needs a copy; the full blocks before it stay shared.",
+    verbs=frozenset({"append"}),
 )
 def one_copy_at_most(step: Step):
     tables = _appended(step)
@@ -401,6 +414,7 @@ def one_copy_at_most(step: Step):
     "After `append` the block that took the token has count 1.",
     {"append", "fork"},
     "A copy is a new block with one owner: its count starts at 1, whatever the old block's count was.",
+    verbs=frozenset({"append"}),
 )
 def single_writer(step: Step):
     tables = _appended(step)
@@ -414,6 +428,7 @@ def single_writer(step: Step):
     "A copy lowers the count of the block it replaces by exactly 1, and of no other.",
     {"append", "fork"},
     "The writer gives up one reference to one block; the other owners keep theirs, so the block does not become free.",
+    verbs=frozenset({"append"}),
 )
 def append_lowers_old_count(step: Step):
     tables = _appended(step)
@@ -431,6 +446,7 @@ def append_lowers_old_count(step: Step):
     {"append", "fork"},
     "A new block at a boundary is no copy. Return a truth value on every path.",
     spoils=False,
+    verbs=frozenset({"append"}),
 )
 def append_result(step: Step):
     if _appended(step) is None:
@@ -444,14 +460,14 @@ def append_result(step: Step):
 # ---- release ---------------------------------------------------------------------------------------------------
 
 
-@promise("release-forgets", "`release` forgets the sequence.", {"release"}, "Remove the name, so that a second release raises `KeyError` instead of giving the blocks back twice.")
+@promise("release-forgets", "`release` forgets the sequence.", {"release"}, "Remove the name, so that a second release raises `KeyError` instead of giving the blocks back twice.", verbs=frozenset({"release"}))
 def release_forgets(step: Step):
     if not step.done("release"):
         return None
     return step.name not in step.after.seqs or Broken(f"{show(step.name)} is gone", f"{show(step.name)} is still there")
 
 
-@promise("release-lowers-counts", "`release` lowers the count of each of the sequence's blocks by 1, and of no other.", {"release"}, "Go through the whole table, once.")
+@promise("release-lowers-counts", "`release` lowers the count of each of the sequence's blocks by 1, and of no other.", {"release"}, "Go through the whole table, once.", verbs=frozenset({"release"}))
 def release_lowers_counts(step: Step):
     if not step.done("release"):
         return None
@@ -465,6 +481,7 @@ def release_lowers_counts(step: Step):
     "After `release` exactly the blocks that lost their last reference are back in `free`.",
     {"release"},
     "At count 0 the block goes back to `free` and leaves `ref`; while another table points at it, it must not.",
+    verbs=frozenset({"release"}),
 )
 def release_frees(step: Step):
     if not step.done("release"):
@@ -486,11 +503,10 @@ def release_frees(step: Step):
 def bystanders(step: Step):
     if step.before is None or step.verb in ("twin",):
         return None
-    for name in {**step.before.seqs, **step.after.seqs}:
-        if name == step.name:
-            continue
-        before, after = _sequence(step.before, name), _sequence(step.after, name)
-        if before != after:
+    old, new = step.before.seqs, step.after.seqs
+    for name in {**old, **new}:
+        if name != step.name and old.get(name) != new.get(name):
+            before, after = _sequence(step.before, name), _sequence(step.after, name)
             return Broken(f"{show(name)} stays: {_words(before)}", f"{show(name)}: {_words(after)}")
     return True
 
@@ -513,11 +529,14 @@ def size(step: Step):
 def counts(step: Step):
     if not step.regular:
         return None
-    entries = Counter(b for blocks, _ in step.after.seqs.values() for b in blocks)
-    for block in sorted({*entries, *step.after.ref}):
-        if entries[block] != step.after.ref.get(block, 0):
-            return Broken(f"block {block} has count {entries[block]}, as many as entries point at it", f"its count is {step.after.ref.get(block, 0)}")
-    return True
+    entries: dict[int, int] = {}
+    for blocks, _ in step.after.seqs.values():
+        for block in blocks:
+            entries[block] = entries.get(block, 0) + 1
+    if entries == step.after.ref:
+        return True
+    block = min(b for b in {*entries, *step.after.ref} if entries.get(b) != step.after.ref.get(b))
+    return Broken(f"block {block} has count {entries.get(block, 0)}, as many as entries point at it", f"its count is {step.after.ref.get(block, 0)}")
 
 
 @promise(
@@ -527,6 +546,8 @@ def counts(step: Step):
     "A block that leaves `free` gets a count; one whose count falls to 0 goes back, once.",
 )
 def conservation(step: Step):
+    if sorted((*step.after.free, *step.after.ref)) == list(range(step.num_blocks)):
+        return True
     free = Counter(step.after.free)
     for block in sorted({*range(step.num_blocks), *free, *step.after.ref}):
         places = free[block] + (block in step.after.ref)

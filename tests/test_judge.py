@@ -1,0 +1,199 @@
+"""Right work passes, wrong work never does, and the judge looks at plain data only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autograder.checks import exercise_named, judge, record
+from autograder.exercises import EXERCISES, exercise_of
+from autograder.histories import ALL, manager_plays
+from autograder.record import read_state
+
+ROOT = Path(__file__).parent.parent
+MANAGER = "03_copy_on_write/BlockManager"
+TRACES = Path(__file__).parent / "data" / "vllm_v0_traces.jsonl"
+
+needs_source = pytest.mark.skipif(not (ROOT / "source_assignments").is_dir(), reason="this checkout has no source_assignments/, which holds the reference solutions")
+
+
+def verdict_on(exercise: str, obj: object, thorough: bool = True, seed: str = "a seed"):
+    asked = exercise_named(exercise)
+    data = json.loads(json.dumps(record(asked, obj, thorough, seed)))
+    return judge(asked, data, thorough, seed)
+
+
+def variants():
+    if not (ROOT / "source_assignments").is_dir():
+        return []
+    from autograder.staff.variants import variants
+
+    return variants(ROOT)
+
+
+def reference(exercise: str):
+    from autograder.staff.variants import load_reference
+
+    return load_reference(ROOT, exercise)
+
+
+@needs_source
+@pytest.mark.parametrize("variant", variants(), ids=lambda v: f"{v.exercise}-{v.name}")
+def test_right_variants_pass_and_wrong_ones_do_not(variant):
+    verdict = verdict_on(variant.exercise, variant.load())
+    assert verdict.passed is variant.right, verdict.sentence
+    full = verdict.exercise.points
+    assert verdict.score(full) == full if variant.right else verdict.score(full) < full
+    if variant.right:
+        assert verdict_on(variant.exercise, variant.load(), thorough=False).passed
+
+
+@needs_source
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES])
+def test_reference_solution_passes(exercise):
+    assert verdict_on(exercise, reference(exercise)).passed
+
+
+@needs_source
+def test_reference_agrees_with_every_trace_of_a_real_engine():
+    """150 histories answered by vLLM's v0 block manager: result, blocks used, counts, table lengths, sharing."""
+    make = reference(MANAGER)
+    traces = [json.loads(line) for line in TRACES.read_text().splitlines()]
+    assert len(traces) == 150
+    for trace in traces:
+        manager = make(trace["num_blocks"], trace["block_size"])
+        for op, expected in zip(trace["ops"], trace["expect"], strict=True):
+            assert observed(manager, op) == expected
+
+
+def observed(manager, op: list) -> list:
+    """What the trace records after an operation; blocks renamed by first appearance, since numbers differ between engines."""
+    try:
+        result = getattr(manager, op[0])(*op[1:])
+    except (MemoryError, KeyError) as error:
+        result = type(error).__name__
+    state = read_state(manager)
+    names = sorted(state.seqs)
+    renamed: dict[int, int] = {}
+    structure = {n: [renamed.setdefault(b, len(renamed)) for b in state.seqs[n][0]] for n in names}
+    return [result, manager.used(), sorted(state.ref.values()), {n: len(state.seqs[n][0]) for n in names}, structure]
+
+
+def test_histories_never_use_a_live_name_for_a_new_sequence():
+    for thorough in (False, True):
+        for play in manager_plays(ALL, thorough, "any"):
+            for row in range(len(play.ops)):
+                live: set[str] = set()
+                for op in (play.ops[r] for r in play.path(row)):
+                    if op[0] in ("allocate", "fork"):
+                        new = op[1] if op[0] == "allocate" else op[2]
+                        assert new and new not in live
+                        live.add(new)
+                    if op[0] == "allocate":
+                        assert type(op[2]) is int and op[2] >= 0
+                    if op[0] == "release":
+                        live.discard(op[1])
+                if len(play.ops) > 1000:
+                    continue
+
+
+def test_short_histories_come_in_order_of_length():
+    for play in manager_plays(ALL, True, "any"):
+        if play.branches:
+            tree = [len(play.path(row)) for row in range(len(play.ops))]
+            assert tree == sorted(tree) or len(tree) < 20
+
+
+def test_the_seed_decides_the_long_histories():
+    ops = lambda seed: [p.ops for p in manager_plays(ALL, True, seed)]  # noqa: E731
+    assert ops("one") == ops("one")
+    assert ops("one") != ops("two")
+
+
+def test_points_of_an_exercise_are_those_of_its_promises():
+    points = {"01_contiguous_vs_paged": 23, "02_prefix_sharing": 22, "03_copy_on_write": 24}
+    for lesson, total in points.items():
+        assert sum(e.points for e in EXERCISES.values() if e.lesson == lesson) == pytest.approx(total)
+    assert all(weight > 0 for e in EXERCISES.values() for weight in e.weights.values())
+
+
+@needs_source
+def test_points_of_a_lesson_cell_are_those_of_its_exercise():
+    import jupytext
+
+    seen = set()
+    for text in sorted((ROOT / "source_assignments").glob("*/*.py")):
+        for cell in jupytext.read(text, fmt="py:percent").cells:
+            about = cell.metadata.get("nbgrader", {})
+            if about.get("grade") and exercise_of(cell.source):
+                seen.add(exercise_of(cell.source))
+                assert about["points"] == pytest.approx(EXERCISES[exercise_of(cell.source)].points), about["grade_id"]
+    assert seen == set(EXERCISES)
+
+
+# ---- stubs -----------------------------------------------------------------------------------------------------
+
+
+class Stub:
+    def __init__(self, num_blocks, block_size):
+        self.free, self.ref, self.seqs = list(range(num_blocks)), {}, {}
+
+    def allocate(self, name, n_tokens):
+        raise NotImplementedError
+
+    _take = fork = append = release = used = lambda self, *args: (_ for _ in ()).throw(NotImplementedError())
+
+
+def test_a_stub_earns_nothing_and_is_called_unwritten():
+    verdict = verdict_on(MANAGER, Stub)
+    assert not verdict.passed and not verdict.written and not verdict.broken
+    assert verdict.score(16) == 0
+    assert "not written yet" in verdict.sentence
+    for exercise in EXERCISES.values():
+        if exercise.kind == "function":
+
+            def stub(*args):
+                raise NotImplementedError
+
+            verdict = verdict_on(exercise.id, stub)
+            assert verdict.score(exercise.points) == 0 and "not written yet" in verdict.sentence
+
+
+def test_unanswered_questions_are_not_called_wrong():
+    verdict = verdict_on("01_contiguous_vs_paged/numbers", {"blocks": None, "slots": None, "slack": None, "slack_percent": None})
+    assert verdict.score(3) == 0 and not verdict.broken and "not answered yet" in verdict.sentence
+    verdict = verdict_on("01_contiguous_vs_paged/numbers", {"blocks": 6, "slots": None})
+    assert [p.promise.id for p in verdict.broken] == ["blocks"]
+
+
+@pytest.mark.parametrize("nonsense", [None, 3, "x", [], {}, print, object()])
+def test_nonsense_in_place_of_an_exercise_never_passes_and_never_crashes(nonsense):
+    for exercise in EXERCISES:
+        assert not verdict_on(exercise, nonsense, thorough=False).passed
+
+
+# ---- transcripts from outside ----------------------------------------------------------------------------------
+
+
+@needs_source
+@pytest.mark.parametrize("exercise", [MANAGER, "02_prefix_sharing/can_share", "02_prefix_sharing/numbers"])
+def test_a_damaged_transcript_is_not_an_answer(exercise):
+    asked = exercise_named(exercise)
+    data = json.loads(json.dumps(record(asked, reference(exercise), True, "s")))
+    assert judge(asked, data, True, "s").passed
+    for damage in (None, [], {}, {"plays": []}, {"outcomes": [[1]]}, {"answers": "abc"}, {"plays": None, "outcomes": None, "answers": None}):
+        verdict = judge(asked, damage, True, "s")
+        assert not verdict.passed and verdict.score(10) == 0
+    if exercise == MANAGER:
+        del data["plays"][3]["rows"][-1]
+        verdict = judge(asked, data, True, "s")
+        assert not verdict.answered and "did not answer its checks" in verdict.sentence
+
+
+@needs_source
+def test_a_transcript_for_another_seed_does_not_pass():
+    asked = exercise_named(MANAGER)
+    data = json.loads(json.dumps(record(asked, reference(MANAGER), True, "one")))
+    assert not judge(asked, data, True, "two").passed
