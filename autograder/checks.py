@@ -35,7 +35,7 @@ def exercise_named(id: str) -> Exercise:
     if id in EXERCISES:
         return EXERCISES[id]
     near = [e for e in EXERCISES if e.split("/")[-1] == str(id).split("/")[-1]] or list(EXERCISES)
-    raise KeyError(f"there is no exercise {id!r}; did you mean {', '.join(near)}?")
+    raise KeyError(f"There is no exercise {id!r}; did you mean {', '.join(near)}?")
 
 
 # ---- drive, then pack what was recorded ------------------------------------------------------------------------

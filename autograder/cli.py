@@ -70,7 +70,7 @@ def _judge(args: argparse.Namespace) -> int:
     try:
         exercise = exercise_named(args.exercise)
     except KeyError as error:
-        return _cannot(args, str(error.args[0]).capitalize() + ".")
+        return _cannot(args, str(error.args[0]))
     try:
         verdict = run_file(args.file, exercise, not args.quick, args.seed)
     except CannotJudge as error:
