@@ -77,7 +77,7 @@ def savings(x, series, xlabel, ylabel, published=None, title=None):
             axes.plot(x, list(values), label=label, **_line(n))
         for n, (label, values) in enumerate((published or {}).items()):
             known = list(series).index(label) if label in series else len(series) + n
-            at, values = zip(*values.items()) if hasattr(values, "items") else (x[:len(values)], values)
+            at, values = zip(*values.items(), strict=True) if hasattr(values, "items") else (x[:len(values)], values)
             axes.plot(at, values, label=f"{label}, published", **_line(known) | _HOLLOW)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))

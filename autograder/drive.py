@@ -17,6 +17,7 @@ from autograder.histories import Play
 from autograder.record import Outcome, State, plain, read_state, simple_key
 
 CALL_SECONDS = 2.0
+SMALL = 2**53
 TWIN_OP = ("allocate", "z", 1)
 
 
@@ -105,14 +106,28 @@ def listening() -> Iterator[Said]:
         yield said
 
 
-def call(function: Callable, *args: object) -> Outcome:
+Answer = tuple  # (value as plain data, name of the exception or None, its message)
+
+
+def ask(function: Callable, *args: object) -> Answer:
     """One call of the learner's code; whatever it raises becomes data. Only the learner's own Ctrl-C goes through."""
     try:
-        return Outcome(plain(function(*args)))
+        value = function(*args)
+        return (value if value is None or type(value) is int and -SMALL < value < SMALL else plain(value)), None, ""
     except (TimeUp, KeyboardInterrupt):
         raise
     except BaseException as error:
-        return Outcome.raised(error)
+        outcome = Outcome.raised(error)
+        return None, outcome.error, outcome.message
+
+
+def call(function: Callable, *args: object) -> Outcome:
+    """The same as an `Outcome`."""
+    return Outcome(*ask(function, *args))
+
+
+def _unmarked(play: int, row: int) -> None:
+    """Nobody asked which call is going on."""
 
 
 class _Recorder:
@@ -137,21 +152,22 @@ class _Recorder:
                 self._state_at["simple", simple] = at
         return at
 
-    def outcome(self, outcome: Outcome) -> int:
-        value = outcome.value
-        key = (type(value), value if type(value) in (int, float) else repr(value), outcome.error, outcome.message)
-        at = self._outcome_at.setdefault(key, len(self.kept.outcomes))
-        if at == len(self.kept.outcomes):
-            self.kept.outcomes.append(outcome)
+    def outcome(self, answer: Answer) -> int:
+        value, error, message = answer
+        key = (value if type(value) in (int, float) else repr(value), error, message)
+        at = self._outcome_at.get(key)
+        if at is None:
+            at = self._outcome_at[key] = len(self.kept.outcomes)
+            self.kept.outcomes.append(Outcome(value, error, message))
         return at
 
-    def row(self, manager: object, outcome: Outcome, goes_on: bool) -> None:
+    def row(self, manager: object, answer: Answer, goes_on: bool) -> None:
         """State, then `used()`. If the history goes on with this manager, asking must not have changed the state."""
         state = self.state(manager)
-        used = call(_ask_used, manager)
+        used = ask(_ask_used, manager)
         if goes_on and self.state(manager) != state:
-            used = Outcome(error="changed", message="calling used() changed what the manager holds")
-        self.kept.rows.append((self.outcome(outcome), self.outcome(used), state))
+            used = None, "changed", "calling used() changed what the manager holds"
+        self.kept.rows.append((self.outcome(answer), self.outcome(used), state))
 
 
 def _ask_used(manager: object) -> object:
@@ -168,48 +184,49 @@ class _Driver:
     def __init__(self, make: Callable, mark: Callable[[int, int], None]):
         self.make, self.mark = make, mark
         self.guard = Guard()
+        self.at = (0, 0)
 
-    def construct(self, play: Play) -> tuple[object, Outcome]:
+    def construct(self, play: Play) -> tuple[object, Answer]:
         made = []
-        outcome = call(lambda: made.append(self.make(play.num_blocks, play.block_size)))
-        return (made[0] if made else None), outcome
+        answer = ask(lambda: made.append(self.make(play.num_blocks, play.block_size)))
+        return (made[0] if made else None), answer
 
     def replayed(self, play: Play, ops: list[tuple]) -> object:
         """A new manager after these operations, whose outcomes are known already."""
         manager, _ = self.construct(play)
         for op in ops:
             try:
-                _operate(manager, op)
+                getattr(manager, op[0])(*op[1:])
             except (TimeUp, KeyboardInterrupt):
                 raise
             except BaseException:
                 pass  # it is in the row that this operation has of its own
         return manager
 
-    def apply(self, manager: object, play: Play, op: tuple) -> Outcome:
+    def apply(self, manager: object, play: Play, op: tuple) -> Answer:
         if op[0] == "twin":
-            other, outcome = self.construct(play)
-            if outcome.error:
-                return outcome
-            call(_operate, other, TWIN_OP)
-            return Outcome(read_state(other, play.num_blocks).to_json())
-        return call(_operate, manager, op)
+            other, answer = self.construct(play)
+            if answer[1]:
+                return answer
+            ask(_operate, other, TWIN_OP)
+            return read_state(other, play.num_blocks).to_json(), None, ""
+        return ask(_operate, manager, op)
 
     def run(self, number: int, play: Play, recorder: _Recorder) -> None:
         branches = play.branches
-        at, manager = None, None  # the row whose state the manager is in
+        manager = None
         for row, (parent, op) in enumerate(zip(play.parents, play.ops, strict=True)):
             self.guard.started = time.perf_counter()
+            self.at = number, row
             self.mark(number, row)
             if parent is None:
-                manager, outcome = self.construct(play)
+                manager, answer = self.construct(play)
             else:
-                if at != parent or branches:
-                    manager = self.replayed(play, play.ops_before(row))
-                outcome = self.apply(manager, play, op)
-            at = row
-            recorder.row(manager, outcome, not branches)
-            if parent is None and outcome.error:
+                if branches:  # a chain goes on with the manager of the row before
+                    manager = self.replayed(play, play.before[row])
+                answer = self.apply(manager, play, op)
+            recorder.row(manager, answer, not branches)
+            if parent is None and answer[1]:
                 return  # nothing can be built: the one row says why
 
 
@@ -221,16 +238,9 @@ class Transcript:
     stopped: tuple[int, int] | None = None
 
 
-def drive_manager(make: Callable, plays: list[Play], mark: Callable[[int, int], None] = lambda play, row: None) -> Transcript:
+def drive_manager(make: Callable, plays: list[Play], mark: Callable[[int, int], None] = _unmarked) -> Transcript:
     """Build managers with `make(num_blocks, block_size)` and put them through the plays. `mark` is told of each call before it."""
     driver, done = _Driver(make, mark), []
-    where = [0, 0]
-
-    def note(play: int, row: int) -> None:
-        where[:] = play, row
-        mark(play, row)
-
-    driver.mark = note
     with driver.guard.watching():
         for number, play in enumerate(plays):
             recorder = _Recorder(play.num_blocks)
@@ -238,7 +248,7 @@ def drive_manager(make: Callable, plays: list[Play], mark: Callable[[int, int], 
             try:
                 driver.run(number, play, recorder)
             except TimeUp:
-                return Transcript(done, (where[0], where[1]))
+                return Transcript(done, driver.at)
     return Transcript(done)
 
 
@@ -263,7 +273,7 @@ class Calls:
     stopped: int | None = None
 
 
-def drive_function(function: Callable, cases: list, keep: Callable[[Callable, object], Outcome], mark: Callable[[int, int], None] = lambda play, row: None) -> Calls:
+def drive_function(function: Callable, cases: list, keep: Callable[[Callable, object], Outcome], mark: Callable[[int, int], None] = _unmarked) -> Calls:
     """Call the function on every case. `keep(function, case)` makes the call and turns the result into plain data."""
     guard, out = Guard(), []
     with guard.watching():

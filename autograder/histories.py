@@ -33,14 +33,13 @@ class Play:
     ops: list[Op]
     branches: bool = True
 
-    def ops_before(self, row: int) -> list[Op]:
-        """The operations that lead to the state in which this row's operation is called."""
-        out = []
-        row = self.parents[row]
-        while row:
-            out.append(self.ops[row])
-            row = self.parents[row]
-        return out[::-1]
+    @functools.cached_property
+    def before(self) -> list[list[Op]]:
+        """For each row the operations that lead to the state in which its own is called."""
+        out: list[list[Op]] = []
+        for parent in self.parents:
+            out.append([*out[parent], self.ops[parent]] if parent else [])
+        return out
 
     def path(self, row: int) -> list[int]:
         """The rows from the first operation to this one, construction left out."""
@@ -207,7 +206,9 @@ def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play
     rng = random.Random(f"{sorted(verbs)} {seed}" if thorough else "the check that everyone sees")
     plays = [twin(), *takes()]
     if thorough:
-        plays.append(every(3, 2, 4, (0, 1, 2, 3, 5, 7), verbs))
+        plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs))
+        plays.append(every(3, 2, 4, (2, 3, 5), verbs))
+        plays.append(every(3, 2, 5, (3,), verbs, strangers=False))
         plays.append(every(4, 1, 3, (0, 1, 2, 4, 5), verbs, strangers=False))
     else:
         plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs))

@@ -14,6 +14,7 @@ from autograder.promises.manager import EVERY_ROW, Step
 from autograder.record import Outcome, State, show
 
 UNWRITTEN = "NotImplementedError"
+EVIDENCE = 200  # broken steps kept for naming the mistake
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Verdict:
     unwritten: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     trouble: str = ""
+    evidence: list[Step] | list[Case] = field(default_factory=list, repr=False)  # what broke, simplest first; from sound states only
 
     @property
     def passed(self) -> bool:
@@ -130,6 +132,7 @@ class _ManagerJudge:
         self.held_on: dict[str, set[str]] = {p.id: set() for p, _ in exercise.graded()}
         self.unwritten: set[str] = set()
         self.seen: set[str] = set()
+        self.evidence: list[Step] = []
         self._memo: dict[tuple, list | bool] = {}
         self._concerned = {verb: [p for p, _ in exercise.graded() if verb in p.verbs] for verb in EVERY_ROW}
 
@@ -150,6 +153,8 @@ class _ManagerJudge:
             if results is None:
                 step = Step(play.num_blocks, play.block_size, play.ops[row], rows.outcomes[outcome], rows.outcomes[used], None if before is None else rows.states[before], rows.states[state])
                 results = self._memo[key] = self._judge(step)
+                if results and len(self.evidence) < EVIDENCE and any(isinstance(result, Broken) for _, result in results):
+                    self.evidence.append(step)
             if not self._note(results, play, row, rows, before, state):
                 spoilt.add(row)
             elif not any(isinstance(result, Broken) for _, result in results):
@@ -221,7 +226,7 @@ def judge_manager(exercise: Exercise, plays: list[Play], transcript: Transcript)
     if "allocate" in unwritten:
         # Before anything can be allocated nothing else can be seen working.
         verdicts = [v if v.breach else PromiseVerdict(v.promise, v.points, False, why_not="not seen yet: `allocate` is not written") for v in verdicts]
-    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped)
+    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped, evidence=judge.evidence)
 
 
 # ---- functions and answers -------------------------------------------------------------------------------------
@@ -239,6 +244,7 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
     breaches: dict[str, Breach] = {}
     held: set[str] = set()
     unwritten = False
+    evidence: list[Case] = []
     for args, outcome in zip(cases, calls.outcomes, strict=False):
         if outcome.error == UNWRITTEN:
             unwritten = True
@@ -247,6 +253,8 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
         for promise, _ in exercise.graded():
             result = promise.test(case)
             if isinstance(result, Broken):
+                if len(evidence) < EVIDENCE and (not evidence or evidence[-1] is not case):
+                    evidence.append(case)
                 breaches.setdefault(promise.id, Breach(function.written(exercise.name, args), result.expected, result.actual))
             elif result is not None:
                 held.add(promise.id)
@@ -256,7 +264,7 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
         PromiseVerdict(p, w, p.id in held and p.id not in breaches and not unwritten, breaches.get(p.id), "" if p.id in held and not unwritten else why)
         for p, w in exercise.graded()
     ]
-    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped)
+    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped, evidence=evidence)
 
 
 def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
