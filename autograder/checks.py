@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sys
 import zlib
 
 from autograder.drive import Calls, Rows, Transcript, drive_function, drive_manager, listening
@@ -22,8 +23,12 @@ LARGEST_TRANSCRIPT = 64 * 2**20  # unpacked bytes; a real one has a few hundred 
 class PromiseBroken(AssertionError):
     """A check found a broken promise. In a notebook it shows the message alone, without a traceback through this package."""
 
+    def __init__(self, message: str, short: str = ""):
+        super().__init__(message)
+        self.short = short or message
+
     def _render_traceback_(self) -> list[str]:
-        return [str(self)]
+        return [self.short]
 
 
 class NotWritten(PromiseBroken, NotImplementedError):
@@ -149,14 +154,17 @@ def check(exercise: str, obj: object, thorough: bool = False) -> None:
         if not _in_notebook() or os.environ.get("NBGRADER_EXECUTION"):
             raise NotWritten(verdict.sentence)
         _show(verdict)
+    elif _in_notebook():
+        _show(verdict)
+        raise PromiseBroken(text(verdict), verdict.sentence)
     else:
         raise PromiseBroken(text(verdict))
 
 
 def _in_notebook() -> bool:
-    import builtins
-
-    return hasattr(builtins, "get_ipython") or "ipykernel" in __import__("sys").modules
+    """Whether a front end that draws HTML is listening."""
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    return hasattr(shell, "kernel")
 
 
 def _display(bundle: dict) -> None:
@@ -174,5 +182,11 @@ def _repeat(text: str, more: int) -> None:
 
 
 def _show(verdict: Verdict) -> None:
-    mark = "✓" if verdict.passed else "…"
-    print(f"{mark} {text(verdict)}")
+    mark = "✓" if verdict.passed else "✗" if verdict.broken else "…"
+    words = f"{mark} {text(verdict)}"
+    if _in_notebook():
+        from autograder.card import card
+
+        _display({"text/html": card(verdict), "text/plain": words})
+    else:
+        print(words)

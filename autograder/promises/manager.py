@@ -573,4 +573,4 @@ def used_counts_once(step: Step):
         return Broken("used() changes nothing", step.used.message)
     taken = step.num_blocks - len(step.after.free)
     right = step.used.error is None and type(step.used.value) in (int, float) and step.used.value == taken
-    return right or Broken(f"used() is {taken}", f"used() {step.used}")
+    return right or Broken(f"used() is {taken}", f"used(): {step.used}")
