@@ -1,0 +1,55 @@
+"""What the tests share: where the course is, and copies of it that a test may change."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ROOT / "source_assignments"
+LESSONS = sorted(p.parent.name for p in SOURCES.glob("*/*.py") if p.stem == p.parent.name)
+# Made again by `make`, or none of the course's own: never copied.
+NOT_COPIED = (".venv", "_build", ".git", "__pycache__", "*.egg-info", ".pytest_cache", ".ruff_cache", ".hypothesis", "shared")
+
+# As make does: nbgrader starts `alembic` by name.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+os.environ["MPLBACKEND"] = "agg"
+os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+
+hypothesis.settings.register_profile("course", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("course")
+
+needs_sources = pytest.mark.skipif(not LESSONS, reason="a student repository has no source_assignments/")
+each_lesson = pytest.mark.parametrize("lesson", LESSONS or [pytest.param("none", marks=needs_sources)])
+
+
+def run(*command, cwd=ROOT, **environment):
+    """Run a program, its two outputs as text; the exit status is for the test to judge."""
+    env = {**os.environ, "PYTHONPATH": str(cwd), **environment}
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A fresh copy of the course, as a clone would be: nothing built, nothing remembered."""
+    copy = tmp_path / "a course"    # the space is meant: people's folders have them
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    return copy
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """The wheel that students get, really built. Tests that use it share a group, so that it is built once."""
+    source = tmp_path_factory.mktemp("source") / "course"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_COPIED, "source_assignments", "notebooks", "book", "tests"))
+    built = run(
+        sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index",
+        "--disable-pip-version-check", "-w", str(source.parent), str(source),
+    )
+    assert built.returncode == 0, built.stderr
+    (path,) = source.parent.glob("*.whl")
+    return path
