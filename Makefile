@@ -24,7 +24,7 @@ lessons: setup  ## renew what derives from the lessons' text (LESSON=02 renews o
 	@$(IN) autograder lessons $(LESSON)
 
 check: setup  ## quick checks: ruff, and nothing derived is stale
-	@$(IN) ruff check .
+	@$(IN) ruff check --output-format concise .
 	@$(IN) autograder lessons --check
 
 book: lessons  ## build the static book into _build/html

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import LESSONS, ROOT, SOURCES, each_lesson, needs_sources, run
 from nbclient import NotebookClient
 
 from autograder.staff import derive
 from autograder.staff.faults import find_faults
+from conftest import LESSONS, ROOT, SOURCES, each_lesson, needs_sources, run
 
 SECRET = re.compile(r"### BEGIN (?:SOLUTION|HIDDEN TESTS)\n(.*?)### END", re.S)
 SHORTEST = 24   # characters; shorter lines ("return None") are everybody's

@@ -67,6 +67,11 @@ def test_text_of_a_learner_is_escaped():
     assert page.count("&lt;script&gt;") == 4
 
 
+def test_what_stands_between_backquotes_is_code_and_still_escaped():
+    page = page_of(verdict(promise("size", False, ["f()"], "`<b>` comes", "x", "")), verdict(promise("size", False, ["f()"], "`<b>` comes", "x", "")))
+    assert "<code>&lt;b&gt;</code> comes" in page
+
+
 def test_a_cell_that_did_not_answer_says_why():
     page = render(graded(CellMark("t", "01_small/f", 2.0, 0.0, note="Python ended in this cell")))
     assert "Python ended in this cell" in page

@@ -1,12 +1,11 @@
 """The whole road on the sample class: collected, graded, told. Every mark must be what the class's table says."""
 
-import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import nbformat
 import pytest
@@ -45,7 +44,7 @@ class TestClass:
     pytestmark = of_the_class
 
     def test_every_submission_gets_what_the_table_says(self, graded):
-        course, found = graded
+        _, found = graded
         wrong = []
         for who, (submission, record) in sorted(found.items()):
             state, lost = outcome(record)
@@ -127,11 +126,8 @@ class TestClass:
     def test_stock_nbgrader_gives_the_same_marks(self, graded, tmp_path):
         course, found = graded
         copy = tmp_path / "course"
-        (copy / "state").mkdir(parents=True)
-        for name in ("source", "release", "gradebook.db"):
-            (shutil.copytree if (course.root / name).is_dir() else shutil.copy)(course.root / name, copy / name)
-        config = (course.root / "nbgrader_config.py").read_text()
-        (copy / "nbgrader_config.py").write_text(config.replace("str(Path(__file__).resolve().parent / ", "str(Path('/') / ").replace(repr(_climb(course)), repr(str(ROOT))))
+        shutil.copytree(course.root, copy, ignore=shutil.ignore_patterns("exchange", "cache", "autograded", "records", "feedback", "prepared", "submitted"))
+        _repoint(course, copy)
         chosen = [who for who, (s, r) in found.items() if s.lesson.startswith("02") and r.score is not None and who[0] in ("s01", "s04") or "twice" in s.what]
         for student, lesson in chosen:
             shutil.copytree(course.path("submitted", lesson, student), copy / "submitted" / student / lesson)
@@ -170,6 +166,31 @@ class TestClass:
                         assert "</li>\n<li>".join(promise["history"]) not in page
         assert looked
 
+    def test_manual_marks_outlive_a_new_grading_and_automatic_ones_do_not_outlive_their_file(self, graded, tmp_path):
+        course, _ = graded
+        copy = tmp_path / "course"
+        shutil.copytree(course.root, copy, ignore=shutil.ignore_patterns("exchange", "cache"))
+        _repoint(course, copy)
+        lesson, students = "02_prefix_sharing", ("s01", "s02")
+        database = grading.Course(copy).directory.db_url
+        with Gradebook(database) as gradebook:
+            gradebook.find_grade("can_share-checks", lesson, lesson, "s01").manual_score = 0.5
+            gradebook.db.commit()
+        assert grading.grade_submission(copy, lesson, "s01", again=True).score == 22
+        with Gradebook(database) as gradebook:
+            grade = gradebook.find_grade("can_share-checks", lesson, lesson, "s01")
+            assert (grade.manual_score, grade.auto_score, grade.needs_manual_grade) == (0.5, 3, True)
+        for student in students:
+            path = copy / "submitted" / student / lesson / f"{lesson}.ipynb"
+            path.chmod(0o644)
+            path.write_bytes(b"")
+            assert grading.grade_submission(copy, lesson, student).state == records.NOT_GRADABLE
+            assert not (copy / "autograded" / student / lesson).exists()
+        with Gradebook(database) as gradebook:
+            assert gradebook.find_grade("can_share-checks", lesson, lesson, "s01").manual_score == 0.5
+            with pytest.raises(MissingEntry):
+                gradebook.find_submission(lesson, "s02")
+
     def test_a_killed_run_goes_on_where_it_was(self, graded, tmp_path):
         course, found = graded
         copy = tmp_path / "course"
@@ -191,16 +212,12 @@ class TestClass:
             assert records.load(copy / "records", "02_prefix_sharing", student).score == found[student, "02_prefix_sharing"][1].score
 
 
-def _climb(course):
-    import os
-
-    return os.path.relpath(ROOT, course.root)
-
-
 def _repoint(course, copy):
     """Make the copied course find the repository from where it is now."""
     text = (course.root / "nbgrader_config.py").read_text()
-    (copy / "nbgrader_config.py").write_text(text.replace(f"str(Path(__file__).resolve().parent / {_climb(course)!r})", repr(str(ROOT))))
+    climb = os.path.relpath(ROOT, course.root)
+    assert climb in text
+    (copy / "nbgrader_config.py").write_text(text.replace(climb, os.path.relpath(ROOT, copy)))
 
 
 @needs_sources

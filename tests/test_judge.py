@@ -51,7 +51,7 @@ def test_right_variants_pass_and_wrong_ones_do_not(variant):
 
 
 @needs_source
-@pytest.mark.parametrize("exercise", [e for e in EXERCISES])
+@pytest.mark.parametrize("exercise", list(EXERCISES))
 def test_reference_solution_passes(exercise):
     assert verdict_on(exercise, reference(exercise)).passed
 

@@ -5,11 +5,11 @@ import time
 
 import nbformat
 import pytest
-from conftest import ROOT
 
 from autograder import promises
 from autograder.staff import derive, lessons
 from autograder.staff.faults import find_faults
+from conftest import ROOT
 
 NAME = "01_contiguous_vs_paged"
 HEADER = "# ---\n# jupyter:\n#   kernelspec:\n#     display_name: Python 3\n#     language: python\n#     name: python3\n# ---\n"

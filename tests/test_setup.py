@@ -10,11 +10,11 @@ import sys
 import tomllib
 
 import pytest
-from conftest import ROOT, run
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from autograder.staff import doctor, set_up
+from conftest import ROOT, run
 
 VERBS = {"help", "setup", "doctor", "lessons", "check", "book", "serve", "course", "test", "constraints", "clean"}
 

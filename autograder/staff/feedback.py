@@ -7,11 +7,13 @@ it: of a promise that only the hidden check broke the page gives the promise and
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from autograder.staff import records
 from autograder.staff.intake import KEPT_BESIDE
@@ -67,8 +69,14 @@ def render(record: Record) -> str:
 def templates() -> Environment:
     folder = Path(__file__).parent / "templates"
     environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["spans"] = code_spans
     environment.globals["style"] = (folder / "style.css").read_text("utf-8")
     return environment
+
+
+def code_spans(text: str) -> Markup:
+    """The text, escaped, with what stands between backquotes as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def spoken(lesson: str) -> str:

@@ -25,6 +25,7 @@ from concurrent.futures.process import BrokenProcessPool
 from importlib.metadata import version
 from pathlib import Path
 
+from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config, PyFileConfigLoader
@@ -136,9 +137,20 @@ def _grade(course: Course, lesson: str, student: str) -> Record:
 
 
 def _without_marks(course: Course, record: Record) -> Record:
-    """What an earlier submission has left must not look like this one's."""
+    """Take away what an earlier submission, or a run that ended half-way, has left: it would look like this one's marks.
+
+    What a person has given stays in the gradebook.
+    """
     for step in ("prepared", "autograded"):
         shutil.rmtree(course.path(step, record.lesson, record.student), ignore_errors=True)
+    with (
+        nbgraders_surroundings(),
+        Gradebook(course.directory.db_url, course.directory.course_id) as gradebook,
+        contextlib.suppress(MissingEntry),
+    ):
+        grades = [grade for own in gradebook.find_submission(record.lesson, record.student).notebooks for grade in own.grades]
+        if all(grade.manual_score is None for grade in grades):
+            gradebook.remove_submission(record.lesson, record.student)
     return record
 
 

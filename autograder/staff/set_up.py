@@ -181,7 +181,7 @@ def progress() -> str:
     if last.startswith("Installing collected packages"):
         return f"unpacking {last.count(',') + 1} packages"
     found = {line.split()[1] for line in said.splitlines() if line.startswith("Collecting ")}
-    return f"{len(found)} packages found"
+    return f"{len(found)} packages found" if found else "comparing with what is there"
 
 
 if __name__ == "__main__":

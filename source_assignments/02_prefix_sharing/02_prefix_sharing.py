@@ -16,7 +16,7 @@
 
 # %% [markdown]
 """
-# Lesson 2. Prefix sharing
+# Lesson 2: Prefix sharing
 
 Many requests to a language model begin alike: the same system prompt, the same examples, the same document. Their keys
 and values for that beginning are the same numbers. A paged cache can hold them **once** and let every block table point
