@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from autograder.drive import Calls, Transcript
+from autograder.drive import Calls, Rows, Transcript
 from autograder.exercises import Exercise
 from autograder.histories import Play
 from autograder.promises.base import Broken, Promise
@@ -68,7 +68,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        return self.answered and not self.stopped and all(p.held for p in self.promises)
+        return self.answered and not self.stopped and not self.unwritten and all(p.held for p in self.promises)
 
     @property
     def written(self) -> bool:
@@ -125,18 +125,25 @@ def history_text(play: Play, row: int) -> list[str]:
     return [f"m = BlockManager({play.num_blocks}, {play.block_size})", *(call_text(play.ops[r]) for r in play.path(row))]
 
 
+def _step(play: Play, row: int, rows: Rows) -> Step:
+    outcome, used, state = rows.rows[row]
+    parent = play.parents[row]
+    before = None if parent is None else rows.states[rows.rows[parent][2]]
+    return Step(play.num_blocks, play.block_size, play.ops[row], rows.outcomes[outcome], rows.outcomes[used], before, rows.states[state])
+
+
 class _ManagerJudge:
     def __init__(self, exercise: Exercise):
         self.exercise = exercise
         self.breaches: dict[str, Breach] = {}
         self.held_on: dict[str, set[str]] = {p.id: set() for p, _ in exercise.graded()}
-        self.unwritten: set[str] = set()
+        self.stubs: dict[str, list[tuple]] = {}  # operation → where it raised NotImplementedError
         self.seen: set[str] = set()
         self.evidence: list[Step] = []
         self._memo: dict[tuple, list | bool] = {}
         self._concerned = {verb: [p for p, _ in exercise.graded() if verb in p.verbs] for verb in EVERY_ROW}
 
-    def play(self, play: Play, rows: Transcript) -> None:
+    def play(self, play: Play, rows: Rows) -> None:
         """Rows behind a broken or unwritten one are left out: their state before is already wrong."""
         spoilt: set[int] = set()
         self._memo.clear()
@@ -147,52 +154,64 @@ class _ManagerJudge:
                 continue
             before = None if parent is None else rows.rows[parent][2]
             key = (play.ops[row], outcome, used, before, state)
+            verb = play.ops[row][0]
+            if rows.outcomes[outcome].error == UNWRITTEN:
+                self.stubs.setdefault(verb, []).append((play, row, rows))
+                spoilt.add(row)
+                continue
+            if rows.outcomes[used].error == UNWRITTEN:
+                self.stubs.setdefault("used", []).append((play, row, rows))
             results = self._memo.get(key)
             if results is True:
                 continue  # judged before, in another history, and in order
             if results is None:
-                step = Step(play.num_blocks, play.block_size, play.ops[row], rows.outcomes[outcome], rows.outcomes[used], None if before is None else rows.states[before], rows.states[state])
+                step = _step(play, row, rows)
                 results = self._memo[key] = self._judge(step)
-                if results and len(self.evidence) < EVIDENCE and any(isinstance(result, Broken) for _, result in results):
+                if len(self.evidence) < EVIDENCE and any(isinstance(result, Broken) for _, result in results):
                     self.evidence.append(step)
-            if not self._note(results, play, row, rows, before, state):
+            if not self._note(results, play, row, rows):
                 spoilt.add(row)
             elif not any(isinstance(result, Broken) for _, result in results):
                 self._memo[key] = True
 
-    def _judge(self, step: Step) -> list[tuple[Promise, object]] | None:
-        """What each promise says of this step: only those that say something. Nothing at all for a stub."""
-        if step.outcome.error == UNWRITTEN:
-            self.unwritten.add(step.verb)
-            return [(None, step)]
-        unwritten_used = step.used.error == UNWRITTEN
-        if unwritten_used:
-            self.unwritten.add("used")
+    def _judge(self, step: Step, stub: bool = True) -> list[tuple[Promise, object]]:
+        """What each promise says of this step: only those that say something. stub: an unwritten `used` is not judged."""
         if step.after.problem is not None and "readable" in self.exercise.weights:
             promise = self.exercise.promises["readable"]
             return [(promise, promise.test(step))]
         results = []
         for promise in self._concerned[step.verb]:
-            if unwritten_used and promise.id == "used-counts-once":
+            if promise.id == "used-counts-once" and stub and step.used.error == UNWRITTEN:
                 continue
             result = promise.test(step)
             if result is not None:
                 results.append((promise, result))
         return results
 
-    def _note(self, results: list, play: Play, row: int, rows: Transcript, before: int | None, state: int) -> bool:
+    @property
+    def unwritten(self) -> list[str]:
+        """Operations that never did anything but raise NotImplementedError."""
+        order = ["new", "allocate", "fork", "append", "release", "used", "_take", "twin"]
+        return [verb for verb in order if verb in self.stubs and verb not in self.seen and not (verb == "used" and self.held_on.get("used-counts-once"))]
+
+    def finish(self) -> None:
+        """What works on some histories and raises NotImplementedError on others is no stub: those histories break promises."""
+        unwritten = self.unwritten
+        for verb, places in self.stubs.items():
+            if verb not in unwritten:
+                for play, row, rows in places[:EVIDENCE]:
+                    self._note(self._judge(_step(play, row, rows), stub=False), play, row, rows)
+
+    def _note(self, results: list, play: Play, row: int, rows: Rows) -> bool:
         good = True
         verb = play.ops[row][0]
         for promise, result in results:
-            if promise is None:
-                return False
             if isinstance(result, Broken):
                 good = good and not promise.spoils
                 known = self.breaches.get(promise.id)
                 if known is None or len(play.path(row)) + 1 < known.length:
-                    self.breaches[promise.id] = Breach(
-                        history_text(play, row), result.expected, result.actual, None if before is None else rows.states[before], rows.states[state]
-                    )
+                    step = _step(play, row, rows)
+                    self.breaches[promise.id] = Breach(history_text(play, row), result.expected, result.actual, step.before, step.after)
             else:
                 self.held_on[promise.id].add(verb)
         if good:
@@ -216,13 +235,13 @@ def judge_manager(exercise: Exercise, plays: list[Play], transcript: Transcript)
     judge = _ManagerJudge(exercise)
     for play, rows in zip(plays, transcript.plays, strict=False):
         judge.play(play, rows)
+    judge.finish()
     stopped = []
     if transcript.stopped:
         number, row = transcript.stopped
         stopped = history_text(plays[number], row)
     verdicts = [judge.promise(p, w) for p, w in exercise.graded()]
-    order = ["new", "allocate", "fork", "append", "release", "used", "_take", "twin"]
-    unwritten = [v for v in order if v in judge.unwritten]
+    unwritten = judge.unwritten
     if "allocate" in unwritten:
         # Before anything can be allocated nothing else can be seen working.
         verdicts = [v if v.breach else PromiseVerdict(v.promise, v.points, False, why_not="not seen yet: `allocate` is not written") for v in verdicts]
@@ -243,12 +262,11 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
     function = exercise.function
     breaches: dict[str, Breach] = {}
     held: set[str] = set()
-    unwritten = False
+    unwritten = bool(calls.outcomes) and all(outcome.error == UNWRITTEN for outcome in calls.outcomes)
     evidence: list[Case] = []
     for args, outcome in zip(cases, calls.outcomes, strict=False):
-        if outcome.error == UNWRITTEN:
-            unwritten = True
-            continue
+        if unwritten:
+            break
         case = Case(args, outcome)
         for promise, _ in exercise.graded():
             result = promise.test(case)

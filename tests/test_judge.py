@@ -161,6 +161,37 @@ def test_a_stub_earns_nothing_and_is_called_unwritten():
             assert verdict.score(exercise.points) == 0 and "not written yet" in verdict.sentence
 
 
+@needs_source
+def test_work_that_stops_being_written_in_long_histories_does_not_pass():
+    """A NotImplementedError now and then is no stub: what works elsewhere must work everywhere."""
+    base = reference(MANAGER)
+
+    class Lazy(base):
+        def append(self, name):
+            if len(self.seqs) > 4:
+                raise NotImplementedError
+            return super().append(name)
+
+    class Seldom(base):
+        def used(self):
+            if len(self.ref) > 3:
+                raise NotImplementedError
+            return super().used()
+
+    for lazy in (Lazy, Seldom):
+        verdict = verdict_on(MANAGER, lazy)
+        assert not verdict.passed and verdict.broken and verdict.score(16) < 16
+    count = reference("01_contiguous_vs_paged/blocks_needed")
+
+    def small_only(n, size):
+        if n > 100:
+            raise NotImplementedError
+        return count(n, size)
+
+    verdict = verdict_on("01_contiguous_vs_paged/blocks_needed", small_only)
+    assert not verdict.passed and "NotImplementedError" in verdict.broken[0].breach.actual
+
+
 def test_unanswered_questions_are_not_called_wrong():
     verdict = verdict_on("01_contiguous_vs_paged/numbers", {"blocks": None, "slots": None, "slack": None, "slack_percent": None})
     assert verdict.score(3) == 0 and not verdict.broken and "not answered yet" in verdict.sentence
