@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import functools
 import glob
 import hashlib
@@ -15,6 +16,7 @@ import logging
 import multiprocessing
 import os
 import shutil
+import signal
 import sys
 import time
 import warnings
@@ -240,7 +242,7 @@ def _run(root: Path, todo: list[tuple[str, str]], workers: int, again: bool) -> 
 def _in_pool(root: Path, waiting: deque, workers: int, again: bool) -> Generator[Record, None, list[tuple[str, str]]]:
     """Take work off `waiting` and yield records; returns who was in work when a process died, none if all went well."""
     running: dict[Future, tuple[str, str]] = {}
-    with ProcessPoolExecutor(max(1, workers), multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(max(1, workers), multiprocessing.get_context("spawn"), _die_with_parent, (os.getpid(),)) as pool:
         try:
             while waiting or running:
                 while waiting and len(running) < max(1, workers):
@@ -256,6 +258,14 @@ def _in_pool(root: Path, waiting: deque, workers: int, again: bool) -> Generator
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return []
+
+
+def _die_with_parent(parent: int) -> None:
+    """Linux: a grader that is killed leaves no worker behind, which would wait for work for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 def _ended_its_grader(root: Path, lesson: str, student: str) -> Record:
