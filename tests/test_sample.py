@@ -60,7 +60,7 @@ def test_a_solved_notebook_is_the_release_with_other_solution_cells(sheets):
 
 def test_every_variant_can_be_made_and_differs_from_the_reference(sheets):
     for sheet in sheets.values():
-        assert [v.name for v in sheet.variants if v.code == sheet.reference[v.exercise]] == []
+        assert [v.name for v in sheet.variants if v.code == sheet.reference[v.part]] == []
 
 
 @pytest.mark.parametrize("folder", [".", "notebooks/x", "book/_static", "_build"])

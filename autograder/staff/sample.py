@@ -13,28 +13,15 @@ import json
 import re
 import shutil
 import sys
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder.exercises import EXERCISES
 from autograder.staff import course_root
 from autograder.staff.records import write_atomically
+from autograder.staff.variants import Variant, references, variants
 
-MARKERS = re.compile(r"^[ \t]*### (?:BEGIN|END) SOLUTION[^\n]*\n?", re.MULTILINE)
 FULL, PARTIAL, NOTHING, NOT_GRADABLE, NOT_SUBMITTED = "full", "partial", "nothing", "not gradable", "not submitted"
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Another right, or a wrong, solution of one exercise."""
-
-    exercise: str
-    name: str
-    right: bool
-    says: str
-    code: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +70,7 @@ class Sheet:
 
     def wrong(self, pick: int) -> Variant:
         """One of the lesson's wrong solutions; neighbouring picks come from different exercises, the last ones first."""
-        by_exercise = [[v for v in self.variants if not v.right and v.exercise == e] for e in reversed(self.exercises)]
+        by_exercise = [[v for v in self.variants if not v.right and v.part == e] for e in reversed(self.exercises)]
         rows = max(len(column) for column in by_exercise)
         in_turn = [column[row] for row in range(rows) for column in by_exercise if row < len(column)]
         return in_turn[pick % len(in_turn)]
@@ -99,7 +86,7 @@ class Sheet:
     def _pick(self, right: bool, pick: int) -> dict[str, str]:
         chosen = {}
         for name in self.exercises:
-            found = [v for v in self.variants if v.exercise == name and v.right == right]
+            found = [v for v in self.variants if v.part == name and v.right == right]
             if found:
                 chosen[name] = found[pick % len(found)].code
         return chosen
@@ -115,17 +102,15 @@ def is_solution(cell: dict) -> bool:
 
 def sheets(root: Path) -> dict[str, Sheet]:
     """The lessons that have both a source and a release, by their number: "01" → Sheet."""
-    variants = _variants(root / "source_assignments" / "variants.toml")
+    reference, every_variant = references(root), variants(root)
     found = {}
     for released in sorted((root / "notebooks").glob("*/*.ipynb")):
         source = root / "source_assignments" / released.parent.name / released.name
         if released.stem != released.parent.name or not source.is_file():
             continue
         lesson = released.stem
-        solutions = _solutions(source)
-        own = [_expanded(raw, solutions) for raw in variants if raw["exercise"].split("/")[0] == lesson]
-        reference = {name: _unmarked(code) for name, code in solutions.items()}
-        found[lesson[:2]] = Sheet(lesson, _read(released), reference, own)
+        own = {id.split("/")[1]: code for id, code in reference.items() if id.startswith(f"{lesson}/")}
+        found[lesson[:2]] = Sheet(lesson, _read(released), own, [v for v in every_variant if v.exercise.startswith(f"{lesson}/")])
     if not found:
         raise FileNotFoundError("There are no lessons in notebooks/ yet: run `make lessons` first.")
     return found
@@ -137,40 +122,6 @@ def _read(path: Path) -> dict:
         if isinstance(cell["source"], list):
             cell["source"] = "".join(cell["source"])
     return notebook
-
-
-def _solutions(source: Path) -> dict[str, str]:
-    """Exercise → its solution cell, with nbgrader's marks around the solution."""
-    return {
-        name_of(cell): cell["source"]
-        for cell in _read(source)["cells"]
-        if is_solution(cell) and f"{source.stem}/{name_of(cell)}" in EXERCISES
-    }
-
-
-def _unmarked(code: str) -> str:
-    return MARKERS.sub("", code).strip("\n")
-
-
-def _variants(path: Path) -> list[dict]:
-    if not path.is_file():
-        return []
-    return tomllib.loads(path.read_text("utf-8"))["variant"]
-
-
-def _expanded(raw: dict, solutions: dict[str, str]) -> Variant:
-    """A variant's whole cell: its own code, or the reference with its edits made."""
-    name = raw["exercise"].split("/")[1]
-    code = raw.get("code")
-    if code is None:
-        code = solutions[name]
-        for old, new in raw["edits"]:
-            if code.count(old) != 1:
-                raise ValueError(
-                    f"variants.toml, {raw['exercise']} {raw['name']}: {old!r} must stand once in the solution, not {code.count(old)} times."
-                )
-            code = code.replace(old, new)
-    return Variant(name, raw["name"], raw["right"], raw["says"], _unmarked(code))
 
 
 def notebook_bytes(notebook: dict) -> bytes:

@@ -403,8 +403,8 @@ def _ordinary(student: str, number: int, sheets: dict[str, Sheet]) -> list[Submi
             made.append(Submission(student, sheet.lesson, "other right solutions", FULL, file(sheet, sheet.filled(sheet.right(number)))))
         else:
             wrong = sheet.wrong(number - 4)
-            files = file(sheet, sheet.filled({wrong.exercise: wrong.code}))
-            made.append(Submission(student, sheet.lesson, f"wrong {wrong.exercise}: {wrong.says}", PARTIAL, files, (wrong.exercise,), sheet.callers(wrong.exercise)))
+            files = file(sheet, sheet.filled({wrong.part: wrong.code}))
+            made.append(Submission(student, sheet.lesson, f"wrong {wrong.part}: {wrong.says}", PARTIAL, files, (wrong.part,), sheet.callers(wrong.part)))
     return made
 
 

@@ -31,9 +31,14 @@ class Variant:
     code: str
     before: str = ""
 
+    @property
+    def part(self) -> str:
+        """The exercise's name within its lesson."""
+        return self.exercise.split("/")[1]
+
     def load(self) -> object:
         """The class or function that the code defines, in a module of its own."""
-        return load(self.code, self.exercise.split("/")[1], self.before)
+        return load(self.code, self.part, self.before)
 
 
 def load(code: str, name: str, before: str = "") -> object:
