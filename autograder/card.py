@@ -8,7 +8,7 @@ from autograder import tokens as look
 from autograder.judge import Breach, Verdict
 from autograder.pool import Pool, pool_of
 from autograder.record import State
-from autograder.tell import sentence, unwritten
+from autograder.tell import advice, sentence, unwritten
 
 MOST_SQUARES = 24
 
@@ -68,8 +68,8 @@ def _breach(breach: Breach, verdict: Verdict) -> list[str]:
 
 
 def _advice(verdict: Verdict) -> list[str]:
-    first = verdict.broken[0].promise
-    return [f'<div style="margin-top:.5em">{_text(first.hint)}</div>'] if first.hint else []
+    words = advice(verdict)
+    return [f'<div style="margin-top:.5em">{_text(words)}</div>'] if words else []
 
 
 def _picture(label: str, state: State | None) -> str:

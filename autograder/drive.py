@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from autograder.histories import Play
-from autograder.record import Outcome, State, plain, read_state, simple_key
+from autograder.record import Outcome, State, plain, read_state, simple_key, state_of
 
 CALL_SECONDS = 2.0
 SMALL = 2**53
@@ -140,16 +140,15 @@ class _Recorder:
         self._outcome_at: dict[tuple, int] = {}
 
     def state(self, manager: object) -> int:
-        simple = simple_key(manager)
-        at = self._state_at.get(("simple", simple)) if simple else None
+        simple = simple_key(manager, self.num_blocks)
+        at = self._state_at.get(simple) if simple else None
         if at is None:
-            state = read_state(manager, self.num_blocks)
-            key = state.key
-            at = self._state_at.setdefault(key, len(self.kept.states))
+            state = (simple and state_of(simple)) or read_state(manager, self.num_blocks)
+            at = self._state_at.setdefault(("state", *state.key), len(self.kept.states))
             if at == len(self.kept.states):
                 self.kept.states.append(state)
             if simple:
-                self._state_at["simple", simple] = at
+                self._state_at[simple] = at
         return at
 
     def outcome(self, answer: Answer) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from autograder.drive import Calls, Rows, Transcript
 from autograder.exercises import Exercise
@@ -12,6 +14,9 @@ from autograder.promises.base import Broken, Promise
 from autograder.promises.functions import Case
 from autograder.promises.manager import EVERY_ROW, Step
 from autograder.record import Outcome, State, show
+
+if TYPE_CHECKING:
+    from autograder.misconceptions import Misconception
 
 UNWRITTEN = "NotImplementedError"
 EVIDENCE = 200  # broken steps kept for naming the mistake
@@ -88,6 +93,16 @@ class Verdict:
         share = sum(p.points for p in self.promises if p.held) / self.exercise.points
         return max(0.0, min(round(share * max_points, 2), max_points - 0.01))
 
+    @functools.cached_property
+    def mistake(self) -> Misconception | None:
+        """The mistake that what broke is known by, if it is. Never raises: a verdict does not depend on it."""
+        from autograder.misconceptions import diagnose
+
+        try:
+            return diagnose(self)
+        except Exception:  # recorded data may come from anywhere
+            return None
+
     @property
     def sentence(self) -> str:
         from autograder.tell import sentence
@@ -95,13 +110,21 @@ class Verdict:
         return sentence(self)
 
     def to_dict(self) -> dict:
+        """Plain data. The hint of the first broken promise is the mistake's refutation, if it is known."""
+        from autograder.tell import advice
+
+        promises = [p.to_dict() for p in self.promises]
+        if self.mistake and self.broken:
+            first = next(p for p in promises if p["id"] == self.broken[0].promise.id)
+            first["hint"] = advice(self)
         return {
             "exercise": self.exercise.id,
             "passed": self.passed,
             "answered": self.answered,
             "written": self.written,
             "sentence": self.sentence,
-            "promises": [p.to_dict() for p in self.promises],
+            "mistake": self.mistake.id if self.mistake else None,
+            "promises": promises,
         }
 
 
@@ -167,12 +190,17 @@ class _ManagerJudge:
             if results is None:
                 step = _step(play, row, rows)
                 results = self._memo[key] = self._judge(step)
-                if len(self.evidence) < EVIDENCE and any(isinstance(result, Broken) for _, result in results):
-                    self.evidence.append(step)
+                self._keep(step, results)
             if not self._note(results, play, row, rows):
                 spoilt.add(row)
             elif not any(isinstance(result, Broken) for _, result in results):
                 self._memo[key] = True
+
+    def _keep(self, step: Step, results: list[tuple[Promise, object]]) -> None:
+        """A step that broke a promise is evidence of a mistake."""
+        broken = frozenset(promise.id for promise, result in results if isinstance(result, Broken))
+        if broken and len(self.evidence) < EVIDENCE:
+            self.evidence.append(replace(step, broken=broken))
 
     def _judge(self, step: Step, stub: bool = True) -> list[tuple[Promise, object]]:
         """What each promise says of this step: only those that say something. stub: an unwritten `used` is not judged."""
@@ -200,7 +228,10 @@ class _ManagerJudge:
         for verb, places in self.stubs.items():
             if verb not in unwritten:
                 for play, row, rows in places[:EVIDENCE]:
-                    self._note(self._judge(_step(play, row, rows), stub=False), play, row, rows)
+                    step = _step(play, row, rows)
+                    results = self._judge(step, stub=False)
+                    self._keep(step, results)
+                    self._note(results, play, row, rows)
 
     def _note(self, results: list, play: Play, row: int, rows: Rows) -> bool:
         good = True
@@ -268,14 +299,16 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
         if unwritten:
             break
         case = Case(args, outcome)
+        broken = set()
         for promise, _ in exercise.graded():
             result = promise.test(case)
             if isinstance(result, Broken):
-                if len(evidence) < EVIDENCE and (not evidence or evidence[-1] is not case):
-                    evidence.append(case)
+                broken.add(promise.id)
                 breaches.setdefault(promise.id, Breach(function.written(exercise.name, args), result.expected, result.actual))
             elif result is not None:
                 held.add(promise.id)
+        if broken and len(evidence) < EVIDENCE:
+            evidence.append(replace(case, broken=frozenset(broken)))
     stopped = [] if calls.stopped is None else function.written(exercise.name, cases[calls.stopped])
     why = "not written yet" if unwritten else "not seen working"
     verdicts = [
@@ -287,14 +320,15 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
 
 def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
     """The verdict on answers to the exercise's questions, given in the questions' order."""
-    verdicts, open_questions = [], []
+    verdicts, open_questions, evidence = [], [], []
     for (promise, points), outcome in zip(exercise.graded(), outcomes, strict=True):
-        result = promise.test(Case(None, outcome))
+        result = promise.test(Case(promise.id, outcome))
         if result is None:
             open_questions.append(promise.id)
             verdicts.append(PromiseVerdict(promise, points, False, why_not="not answered yet"))
         elif isinstance(result, Broken):
             verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.expected, result.actual)))
+            evidence.append(Case(promise.id, outcome, frozenset({promise.id})))
         else:
             verdicts.append(PromiseVerdict(promise, points, True))
-    return Verdict(exercise, verdicts, unwritten=open_questions)
+    return Verdict(exercise, verdicts, unwritten=open_questions, evidence=evidence)

@@ -44,28 +44,18 @@ class State:
         """The inverse of `to_json`; raises ValueError on anything of another shape."""
         try:
             free, ref, seqs, problem = data
-            if not (problem is None or type(problem) is str):
+            pairs = [(b, c) for b, c in ref]
+            tables = {name: (tuple(blocks), length) for name, blocks, length in seqs}
+            kinds = {*(type(n) for run in free for n in run), *(type(n) for pair in pairs for n in pair)}
+            for blocks, length in tables.values():
+                kinds.update(map(type, blocks))
+                kinds.add(type(length))
+            if not (kinds <= {int} and {*map(type, tables), type(problem)} <= {str, type(None)}) or None in tables:
                 raise ValueError
-            return cls(
-                tuple(b for low, high in free for b in range(_int(low), min(_int(high), low + 100_000) + 1)),
-                {_int(b): _int(c) for b, c in ref},
-                {_str(n): (tuple(map(_int, blocks)), _int(length)) for n, blocks, length in seqs},
-                problem,
-            )
+            free = tuple(b for low, high in free for b in range(low, min(high, low + 100_000) + 1))
+            return cls(free, dict(pairs), tables, problem)
         except (TypeError, ValueError):
             raise ValueError("not a state") from None
-
-
-def _int(x: object) -> int:
-    if type(x) is not int:
-        raise ValueError("not a whole number")
-    return x
-
-
-def _str(x: object) -> str:
-    if type(x) is not str:
-        raise ValueError("not a name")
-    return x
 
 
 def runs(numbers: tuple[int, ...]) -> list[list[int]]:
@@ -187,12 +177,13 @@ def _read_state(manager: object, most: int) -> State:
     return State(blocks, _counts(ref, most), _sequences(seqs, most))
 
 
-def simple_key(manager: object) -> tuple | None:
+def simple_key(manager: object, num_blocks: int) -> tuple | None:
     """A hashable copy of the attributes if they are lists and dicts of plain ints, the usual case; otherwise None.
 
     Two managers with equal keys have equal states. Exact types only: an int that claims to equal everything must not
-    be taken for another.
+    be taken for another. `state_of` makes the state of a key.
     """
+    most = 2 * num_blocks + 8
     try:
         free, ref, seqs = manager.free, manager.ref, manager.seqs
         if not (type(free) is list and type(ref) is dict and type(seqs) is dict):
@@ -201,14 +192,25 @@ def simple_key(manager: object) -> tuple | None:
         tables = []
         for name, seq in seqs.items():
             blocks, length = seq["blocks"], seq["len"]
-            if type(name) is not str or type(blocks) is not list or len(blocks) > len(free) + len(ref) + 8:
+            if type(name) is not str or type(blocks) is not list or len(blocks) > most:
                 return None
             kinds.update(map(type, blocks))
             kinds.add(type(length))
             tables.append((name, tuple(blocks), length))
     except Exception:
         return None
-    return (tuple(free), tuple(ref.items()), tuple(tables)) if kinds <= {int} else None
+    if not kinds <= {int} or len(free) > most or len(ref) > most or len(tables) > NAMES_READ:
+        return None
+    return tuple(free), tuple(ref.items()), tuple(tables)
+
+
+def state_of(key: tuple) -> State | None:
+    """The state that a `simple_key` stands for; None if a number in it is too large to be one."""
+    free, ref, tables = key
+    numbers = [*free, *(n for pair in ref for n in pair), *(n for _, blocks, length in tables for n in (*blocks, length))]
+    if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
+        return None
+    return State(tuple(sorted(free)), {b: c for b, c in ref if c}, {name: (blocks, length) for name, blocks, length in tables})
 
 
 def _counts(ref: object, most: int) -> dict[int, int]:

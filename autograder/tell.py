@@ -36,7 +36,7 @@ def text(verdict: Verdict) -> str:
         lines += ["", *_history(verdict.stopped), "", "A loop that never ends, or one that goes through far too much, is the usual cause."]
     elif verdict.broken:
         first, *others = verdict.broken
-        lines += ["", *_breach(first.breach, verdict), f"  hint:     {first.promise.hint}" if first.promise.hint else ""]
+        lines += ["", *_breach(first.breach, verdict), *_help(verdict)]
         if others:
             lines += ["", f"{len(others)} more {'promise breaks' if len(others) == 1 else 'promises break'}: {', '.join(o.promise.id for o in others)}. Mend the first; the others often go with it."]
     if verdict.broken and verdict.unwritten:
@@ -52,6 +52,21 @@ def _breach(breach: Breach, verdict: Verdict) -> list[str]:
     if verdict.exercise.kind == "answers":
         return [f"  asked:    {breach.expected}", f"  found:    {breach.actual}"]
     return [*_history(breach.history), "", f"  expected: {breach.expected}", f"  actual:   {breach.actual}"]
+
+
+def advice(verdict: Verdict) -> str:
+    """What helps with the first broken promise: the known mistake's refutation and where to reread, otherwise the promise's hint."""
+    mistake = verdict.mistake
+    if mistake:
+        return f"{mistake.names}. {mistake.refutes} Reread: {mistake.reread(verdict.exercise.id)}."
+    return verdict.broken[0].promise.hint if verdict.broken else ""
+
+
+def _help(verdict: Verdict) -> list[str]:
+    mistake, hint = verdict.mistake, verdict.broken[0].promise.hint
+    if mistake:
+        return [f"  mistake:  {mistake.names}. {mistake.refutes}", f"  reread:   {mistake.reread(verdict.exercise.id)}"]
+    return [f"  hint:     {hint}"] if hint else []
 
 
 def first_broken(verdict: Verdict) -> PromiseVerdict | None:

@@ -161,6 +161,19 @@ def test_a_stub_earns_nothing_and_is_called_unwritten():
             assert verdict.score(exercise.points) == 0 and "not written yet" in verdict.sentence
 
 
+@pytest.mark.parametrize("number", [10**30_000, -(10**30_000), 2**70], ids=["huge", "hugely negative", "large"])
+def test_a_number_of_thousands_of_digits_is_read_and_judged_wrong(number):
+    class Huge:
+        def __init__(self, num_blocks, block_size):
+            self.free, self.ref, self.seqs = [*range(num_blocks), number], {0: number}, {"a": {"blocks": [number], "len": number}}
+
+        def used(self):
+            return number
+
+    verdict = verdict_on(MANAGER, Huge, thorough=False)
+    assert not verdict.passed and "digits" in verdict.broken[0].breach.actual
+
+
 @needs_source
 def test_work_that_stops_being_written_in_long_histories_does_not_pass():
     """A NotImplementedError now and then is no stub: what works elsewhere must work everywhere."""

@@ -14,10 +14,14 @@ from autograder.record import Outcome, State, Unreadable, number, numbers, plain
 
 @dataclass
 class Case:
-    """One call of a function (or one group of calls that are judged together) and what it gave."""
+    """One call of a function (or one group of calls that are judged together) and what it gave.
+
+    An answer's case has its question's key for args. broken: ids of the promises that it broke, once it has been judged.
+    """
 
     args: object
     outcome: Outcome
+    broken: frozenset[str] = frozenset()
 
     @property
     def value(self) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 
 from autograder.promises.base import Broken, Promise
 from autograder.record import Outcome, State, show
@@ -15,7 +14,12 @@ EVERY_ROW = EVERYTHING | {"new", "_take", "twin"}
 
 @dataclass
 class Step:
-    """One operation on a manager: what was called, what came back, what the attributes held before and after."""
+    """One operation on a manager: what was called, what came back, what the attributes held before and after.
+
+    verb, name: the operation, and the sequence it is about (a fork's child). source: the name that must be known before.
+    at_boundary, needs_block, no_room, doable: what the state before says about the operation.
+    broken: ids of the promises that it broke, once it has been judged.
+    """
 
     num_blocks: int
     block_size: int
@@ -24,54 +28,37 @@ class Step:
     used: Outcome
     before: State | None
     after: State
+    broken: frozenset[str] = frozenset()
 
-    @cached_property
-    def verb(self) -> str:
-        return self.op[0]
+    def __post_init__(self) -> None:
+        # Worked out at once: thousands of steps are judged, and every promise asks.
+        op, seqs = self.op, self.before.seqs if self.before else {}
+        self.verb = verb = op[0]
+        self.name = op[2] if verb == "fork" else op[1] if len(op) > 1 else None
+        self.source = op[1] if verb in ("fork", "append", "release") else None
+        self.unknown = self.source is not None and self.source not in seqs
+        known_append = verb == "append" and not self.unknown
+        self.at_boundary = known_append and seqs[self.name][1] % self.block_size == 0
+        self.needs_block = self.at_boundary or (known_append and self.tail_count > 1)
+        self.no_room = self._no_room()
+        self.doable = not self.unknown and not self.no_room
 
-    @cached_property
-    def name(self) -> str | None:
-        """The sequence the operation is about: a fork's child, otherwise the name given."""
-        return self.op[2] if self.verb == "fork" else self.op[1] if len(self.op) > 1 else None
-
-    @cached_property
-    def source(self) -> str | None:
-        """The name that must be known beforehand, if any."""
-        return self.op[1] if self.verb in ("fork", "append", "release") else None
-
-    @cached_property
+    @property
     def regular(self) -> bool:
         """Whether the rules for whole states apply: blocks taken by hand are in no table."""
         return self.verb != "_take"
 
-    @cached_property
-    def unknown(self) -> bool:
-        return self.source is not None and self.source not in self.before.seqs
-
-    @cached_property
-    def at_boundary(self) -> bool:
-        return self.verb == "append" and not self.unknown and self.before.seqs[self.name][1] % self.block_size == 0
-
-    @cached_property
+    @property
     def tail_count(self) -> int:
         """How many table entries point at the last block of the sequence that is appended to."""
         last = self.before.seqs[self.name][0][-1]
         return sum(blocks.count(last) for blocks, _ in self.before.seqs.values())
 
-    @cached_property
-    def needs_block(self) -> bool:
-        return self.verb == "append" and not self.unknown and (self.at_boundary or self.tail_count > 1)
-
-    @cached_property
-    def no_room(self) -> bool:
+    def _no_room(self) -> bool:
         """Whether the pool cannot serve the operation."""
         if self.verb == "allocate":
             return self.op[2] > len(self.before.free) * self.block_size
         return (self.needs_block or self.verb == "_take") and not self.before.free
-
-    @cached_property
-    def doable(self) -> bool:
-        return not self.unknown and not self.no_room
 
     def done(self, verb: str) -> bool:
         """Whether this is that operation, was possible, and gave no error."""
