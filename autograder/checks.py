@@ -112,8 +112,8 @@ def unpack(packed: object) -> object:
     try:
         stream = zlib.decompressobj()
         raw = stream.decompress(base64.b64decode(packed, validate=True), LARGEST_TRANSCRIPT)
-        if stream.unconsumed_tail:
-            raise ValueError("too large")
+        if stream.unconsumed_tail or not stream.eof:
+            raise ValueError("too large, or cut off")
         return json.loads(raw)
     except (ValueError, zlib.error, RecursionError) as error:
         raise ValueError("not a packed transcript") from error
