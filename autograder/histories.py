@@ -201,6 +201,7 @@ def _draw_tokens(rng: random.Random, num_blocks: int, block_size: int) -> int:
     return max(0, rng.randint(0, most) * block_size + rng.choice((-1, 0, 1, rng.randrange(block_size))))
 
 
+@functools.lru_cache(maxsize=8)
 def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play]:
     """All the plays of one check, the shortest histories first. The thorough check's random part follows the seed."""
     rng = random.Random(f"{sorted(verbs)} {seed}" if thorough else "the check that everyone sees")
@@ -216,7 +217,7 @@ def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play
     shapes = [(1, 1), (1, 4), (2, 3), (5, 1), (7, 16), (10, 16), (16, 5), (64, 16)]
     for num_blocks, block_size in shapes:
         plays.append(long_random(rng, 60 if thorough else 20, num_blocks, block_size, verbs))
-    plays.append(long_random(rng, 12 if thorough else 4, 4096, 16, verbs))
+    plays.append(long_random(rng, 6 if thorough else 4, 4096, 16, verbs))
     if thorough:
         for _ in range(10):
             plays.append(long_random(rng, 80, rng.randint(1, 40), rng.choice((1, 2, 3, 4, 7, 8, 16, 17, 32)), verbs))

@@ -7,7 +7,7 @@ import pytest
 from autograder.staff import records
 from autograder.staff.feedback import render
 from autograder.staff.records import CellMark, Record
-from autograder.staff.report import mark_text, table
+from autograder.staff.report import mark_text, summarise, table, write_report
 
 
 def promise(id, held, history=(), expected="", actual="", hint=""):
@@ -102,3 +102,13 @@ def test_the_table_gives_a_reason_for_each_mark_that_is_not_full():
     assert lines[2].split() == ["s01", "2/2", "–"]
     assert lines[3].split() == ["s02", "1/2", "not", "gradable"]
     assert lines[-2:] == ["s02 01_small: f 1/2: breaks a promise: The promise size.", "s02 02_next: not gradable: it is empty. Save it."]
+
+
+def test_the_report_counts_the_mistakes_that_were_recognised(tmp_path):
+    wrong = {**verdict(SEEN), "mistake": "fork-copies-tail"}
+    cells = [CellMark("t", "01_small/f", 2.0, 1.0, verdict=wrong), CellMark("u", "01_small/g", 2.0, 1.0, verdict={**wrong, "mistake": None})]
+    both = [graded(*cells), Record("01_small", "s02", records.GRADED, cells=cells)]
+    assert summarise(both, ["01_small"])[0].mistakes == [("f", "The partly filled block is copied at the fork", 2)]
+    page = write_report(tmp_path / "report.html", both, ["01_small"], {}).read_text("utf-8")
+    assert "Mistakes recognised" in page
+    assert "copied at the fork" in page

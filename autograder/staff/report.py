@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder.misconceptions import CATALOGUE
 from autograder.staff import records
 from autograder.staff.feedback import spoken, templates
 from autograder.staff.records import Record
@@ -15,7 +16,11 @@ REASON_WIDTH = 150
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson's part of the report. missed: (exercise, promise) → how many submissions it did not hold in, most first."""
+    """One lesson's part of the report.
+
+    missed: (exercise, promise, how many submissions it did not hold in), mistakes: (exercise, the mistake behind it,
+    how many), most first.
+    """
 
     name: str
     title: str
@@ -25,6 +30,7 @@ class Lesson:
     full: int
     mean: float | None
     missed: list[tuple[str, str, int]]
+    mistakes: list[tuple[str, str, int]]
 
 
 def mark_text(record: Record | None) -> str:
@@ -65,8 +71,10 @@ def summarise(graded: list[Record], lessons: list[str]) -> list[Lesson]:
 def _lesson(name: str, own: list[Record]) -> Lesson:
     marked = [record for record in own if record.score is not None]
     missed: Counter[tuple[str, str]] = Counter()
+    mistakes: Counter[tuple[str, str]] = Counter()
     for record in marked:
         missed.update(set(_missed(record)))
+        mistakes.update(_mistakes(record))
     return Lesson(
         name=name,
         title=spoken(name),
@@ -76,6 +84,7 @@ def _lesson(name: str, own: list[Record]) -> Lesson:
         full=sum(record.score >= record.max_score for record in marked),
         mean=sum(record.score for record in marked) / len(marked) if marked else None,
         missed=[(*which, count) for which, count in missed.most_common(12)],
+        mistakes=[(*which, count) for which, count in mistakes.most_common(12)],
     )
 
 
@@ -88,6 +97,12 @@ def _missed(record: Record) -> list[tuple[str, str]]:
         for promise in cell.verdict["promises"]
         if not promise["held"] and promise["history"]
     ]
+
+
+def _mistakes(record: Record) -> list[tuple[str, str]]:
+    """The mistakes that were recognised, by exercise."""
+    known = [(cell.exercise, cell.verdict.get("mistake")) for cell in record.cells if cell.verdict]
+    return [(exercise.split("/")[-1], CATALOGUE[id].names) for exercise, id in known if id in CATALOGUE]
 
 
 def write_report(path: Path, graded: list[Record], lessons: list[str], feedback: dict[tuple[str, str], str]) -> Path:
