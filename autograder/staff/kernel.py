@@ -28,6 +28,7 @@ from traitlets import Bool, Integer
 
 from autograder.exercises import exercise_of
 
+STARTS = 4  # how often a kernel is tried before the grader gives up
 NONCE = "AUTOGRADER_NONCE"
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 # All else of the grader's environment (tokens, passwords) is no business of a submission.
@@ -81,6 +82,17 @@ class ExecuteWithNonce(Execute):
         # What a submission writes past Python's own streams, and the kernel's own warnings, belong to no cell.
         silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         super().start_new_kernel(env=self._environment(), **silent, **self._limits(), **kwargs)
+
+    def start_new_kernel_client(self, **kwargs: object) -> object:
+        """A kernel that ends before it has answered has run nothing of the submission (two kernels may be given the same
+        port, for one): another is started in its place."""
+        for _ in range(STARTS - 1):
+            try:
+                return super().start_new_kernel_client(**kwargs)
+            except RuntimeError:
+                self.km = self.create_kernel_manager()
+                self.start_new_kernel()
+        return super().start_new_kernel_client(**kwargs)
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
