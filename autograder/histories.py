@@ -201,6 +201,40 @@ def _draw_tokens(rng: random.Random, num_blocks: int, block_size: int) -> int:
     return max(0, rng.randint(0, most) * block_size + rng.choice((-1, 0, 1, rng.randrange(block_size))))
 
 
+def _chain(num_blocks: int, block_size: int, ops: list[Op], verbs: frozenset[str]) -> Play:
+    tree = _Tree(num_blocks, block_size, branches=False)
+    tree.chain(*(op for op in ops if op[0] in verbs))
+    return tree.play
+
+
+def fan(num_blocks: int, block_size: int, tokens: int, children: int, verbs: frozenset[str]) -> Play:
+    """One long sequence with many children, all of which write; then half of them go and the others write on."""
+    names = ["a", *(f"c{n}" for n in range(children))]
+    ops: list[Op] = [("allocate", "a", tokens), *(("fork", "a", name) for name in names[1:])]
+    ops += [("append", name) for name in names[::-1] * 2]
+    ops += [("release", name) for name in names[::2]]
+    ops += [("append", name) for name in names[1::2]]
+    return _chain(num_blocks, block_size, [*ops, ("allocate", "z", tokens), ("release", "z")], verbs)
+
+
+def every_offset(block_size: int, verbs: frozenset[str]) -> Play:
+    """A fork and writes by both sides, at each place in a block."""
+    ops: list[Op] = []
+    for offset in range(block_size):
+        ops += [("allocate", "a", block_size + offset), ("fork", "a", "b"), ("append", "b"), ("append", "a"), ("append", "a"), ("release", "a"), ("release", "b")]
+    return _chain(5, block_size, ops, verbs)
+
+
+def long_run(verbs: frozenset[str]) -> Play:
+    """One sequence that grows token by token, with a child forked off now and then: what drifts shows in the end."""
+    ops: list[Op] = [("allocate", "a", 1)]
+    for n in range(120):
+        ops.append(("append", "a"))
+        if n % 10 == 9:
+            ops += [("fork", "a", "b"), ("append", "b"), ("append", "b"), ("release", "b")]
+    return _chain(40, 4, ops, verbs)
+
+
 @functools.lru_cache(maxsize=8)
 def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play]:
     """All the plays of one check, the shortest histories first. The thorough check's random part follows the seed."""
@@ -209,16 +243,17 @@ def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play
     if thorough:
         plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs))
         plays.append(every(3, 2, 4, (2, 3, 5), verbs))
-        plays.append(every(3, 2, 5, (3,), verbs, strangers=False))
         plays.append(every(4, 1, 3, (0, 1, 2, 4, 5), verbs, strangers=False))
+        plays += [fan(100, 16, 325, 6, verbs), fan(300, 4, 1_101, 5, verbs), fan(20, 33, 40, 9, verbs)]
+        plays += [every_offset(16, verbs), every_offset(33, verbs), long_run(verbs)]
     else:
         plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs))
         plays.append(every(3, 2, 4, (2, 3), verbs, strangers=False))
     shapes = [(1, 1), (1, 4), (2, 3), (5, 1), (7, 16), (10, 16), (16, 5), (64, 16)]
     for num_blocks, block_size in shapes:
-        plays.append(long_random(rng, 60 if thorough else 20, num_blocks, block_size, verbs))
+        plays.append(long_random(rng, 40 if thorough else 20, num_blocks, block_size, verbs))
     plays.append(long_random(rng, 6 if thorough else 4, 4096, 16, verbs))
     if thorough:
-        for _ in range(10):
-            plays.append(long_random(rng, 80, rng.randint(1, 40), rng.choice((1, 2, 3, 4, 7, 8, 16, 17, 32)), verbs))
+        for _ in range(6):
+            plays.append(long_random(rng, 100, rng.randint(1, 40), rng.choice((1, 2, 3, 4, 7, 8, 16, 17, 32)), verbs))
     return plays

@@ -241,3 +241,50 @@ def test_a_transcript_for_another_seed_does_not_pass():
     asked = exercise_named(MANAGER)
     data = json.loads(json.dumps(record(asked, reference(MANAGER), True, "one")))
     assert not judge(asked, data, True, "two").passed
+
+
+# ---- mistakes that show only far out ---------------------------------------------------------------------------
+
+FAR_OUT = {
+    "five owners": lambda m, name, tail: m.ref[tail] >= 5,
+    "a long table": lambda m, name, tail: len(m.seqs[name]["blocks"]) >= 20,
+    "many tokens": lambda m, name, tail: m.seqs[name]["len"] >= 257,
+    "many sequences": lambda m, name, tail: len(m.seqs) >= 6,
+    "large blocks": lambda m, name, tail: m.block_size > 17,
+    "a large pool": lambda m, name, tail: len(m.free) + len(m.ref) > 64,
+    "a high block number": lambda m, name, tail: tail >= 64,
+    "the last slot of 16": lambda m, name, tail: m.seqs[name]["len"] % 16 == 15,
+    "the middle of a block of 16": lambda m, name, tail: m.seqs[name]["len"] % 16 == 8,
+}
+
+
+@needs_source
+@pytest.mark.parametrize("seed", ["one", "two", "three"])
+@pytest.mark.parametrize("where", FAR_OUT, ids=lambda name: name)
+def test_a_shared_write_that_goes_wrong_only_far_out_is_found_with_any_seed(where, seed):
+    base = reference(MANAGER)
+
+    class Work(base):
+        def append(self, name):
+            blocks = self.seqs[name]["blocks"]
+            if blocks and self.seqs[name]["len"] % self.block_size and self.ref[blocks[-1]] > 1 and FAR_OUT[where](self, name, blocks[-1]):
+                self.seqs[name]["len"] += 1
+                return False
+            return super().append(name)
+
+    assert not verdict_on(MANAGER, Work, seed=seed).passed
+
+
+@needs_source
+@pytest.mark.parametrize("calls", [10, 50, 100])
+def test_an_answer_that_drifts_after_many_calls_is_found(calls):
+    base = reference(MANAGER)
+
+    class Work(base):
+        appended = 0
+
+        def append(self, name):
+            self.appended += 1
+            return super().append(name) if self.appended < calls else not super().append(name)
+
+    assert not verdict_on(MANAGER, Work).passed
