@@ -401,8 +401,8 @@ owner each, 15 in all. The four tokens of the prefix that fill no block are stor
 
 The PagedAttention paper measures a saving as *blocks saved by sharing ÷ blocks without sharing* (Kwon et al. 2023,
 section 6.3). The next figure draws that share against the number of requests, for three prefixes: the 32 tokens from
-above, and the 80 and 341 tokens of the paper's own shared prefixes (one and five examples of English–German
-translation, section 6.4). Every request has 20 tokens of its own; that number is ours, not the paper's.
+above, and the 80 and 341 tokens of the paper's own shared prefixes (the WMT16 translation
+experiment, section 6.4). Every request has 20 tokens of its own; that number is ours, not the paper's.
 
 **Predict first.** Which saves the larger share: a prefix of 32 with **1,000** requests, or a prefix of 341 with **4**?
 
