@@ -17,6 +17,7 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 
 PAGES, SOURCES = "notebooks/", "source_assignments"
+WIDGETS = "autograder/widgets"     # modules and styles that a notebook gets through anywidget and a page from its own folder
 NOT_NEEDED = ("sphinx-thebe.js", "sphinx-thebe.css", "play-solid.svg")   # sphinx-thebe's, which loads from unpkg
 THIRD_PARTY = re.compile(r"THEBE_JS_URL|sphinx-thebe|thebelab|^(https?:)?//")
 
@@ -75,7 +76,7 @@ def read_all_or_nothing(app, env, added, changed, removed):
 def _digest_of(app):
     """A hash of what shapes every page."""
     root = Path(app.srcdir)
-    files = [root / "_config.yml", root / "_toc.yml", *(root / "book" / "_static").rglob("*"), *(root / "book" / "_ext").glob("*.py")]
+    files = [root / "_config.yml", root / "_toc.yml", *(root / "book" / "_static").rglob("*"), *(root / "book" / "_ext").glob("*.py"), *(root / WIDGETS).iterdir()]
     digest = hashlib.sha256()
     for path in sorted(path for path in files if path.is_file()):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -88,6 +89,26 @@ def drop_third_parties(app, pagename, templatename, context, doctree):
         context[kind] = [entry for entry in context.get(kind, []) if not _is_third_party(entry)]
     if doctree is not None and app.env.get_domain("math").has_equations(pagename):
         logger.warning("this page has TeX maths, and the book loads no MathJax: write it as code or Unicode", location=pagename)
+
+
+def add_widgets(app):
+    """Let every page start `mount.mjs`; the files themselves are copied when the build ends."""
+    app.add_js_file("widgets/mount.mjs", type="module")
+
+
+def copy_widgets(app, error):
+    """Put the widgets' modules and styles, and the colours made from the course's own tokens, beside the pages."""
+    if error is not None or app.builder.format != "html":
+        return
+    out = Path(app.outdir) / "_static" / "widgets"
+    out.mkdir(parents=True, exist_ok=True)
+    sys.path.insert(0, str(app.srcdir))
+    from autograder.widgets.colours import COLOURS
+
+    for path in sorted((Path(app.srcdir) / WIDGETS).iterdir()):
+        if path.suffix in (".mjs", ".css"):
+            shutil.copyfile(path, out / path.name)
+    (out / "colours.css").write_text(COLOURS, encoding="utf-8")
 
 
 def _is_third_party(entry):
@@ -105,8 +126,10 @@ def remove_leftovers(app, error):
 
 def setup(app):
     app.connect("builder-inited", make_answers)
+    app.connect("builder-inited", add_widgets)
     app.connect("env-get-outdated", read_all_or_nothing)
     app.connect("source-read", lay_answers)
     app.connect("html-page-context", drop_third_parties, priority=900)
+    app.connect("build-finished", copy_widgets)
     app.connect("build-finished", remove_leftovers, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,56 @@
+// Mounts the widgets of a static page: the front end that a notebook gets through anywidget, with a model of its own.
+import { read, write } from "./store.mjs";
+
+// What anywidget's model offers and our widgets use: get, set, save_changes, on, off.
+class PageModel {
+  #values; #key; #listeners = new Map();
+
+  constructor(values, key) {
+    this.#values = values;
+    this.#key = key;
+  }
+
+  get(name) { return this.#values[name]; }
+
+  set(name, value) {
+    if (this.#values[name] === value) return;
+    this.#values[name] = value;
+    for (const event of [`change:${name}`, "change"]) for (const tell of [...(this.#listeners.get(event) ?? [])]) tell(this, value);
+  }
+
+  save_changes() { write(this.#key, this.#values.kept); }
+
+  on(event, listener) { this.#listeners.set(event, (this.#listeners.get(event) ?? new Set()).add(listener)); }
+
+  off(event, listener) {
+    if (listener) this.#listeners.get(event)?.delete(listener);
+    else this.#listeners.delete(event);
+  }
+}
+
+function style(name) {
+  const href = new URL(`./${name}.css`, import.meta.url).href;
+  if ([...document.styleSheets].some((sheet) => sheet.href === href)) return;
+  const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
+  document.head.append(link);
+}
+
+export async function mount(place) {
+  if (place.dataset.mounted) return;
+  place.dataset.mounted = "yes";
+  const { widget: name, key } = place.dataset;
+  const still = place.querySelector(":scope > .kv-still");
+  try {
+    style(name);
+    const { default: front } = await import(`./${name}.mjs`);
+    const model = new PageModel({ state: JSON.parse(place.querySelector(":scope > script").textContent), kept: read(key) ?? {} }, key);
+    const el = document.createElement("div");
+    await front.render({ model, el });
+    still?.replaceWith(el);     // only now: whatever fails above leaves the reader with the picture and the text
+  } catch (error) {
+    console.error(`The widget ${name} did not start:`, error);
+  }
+}
+
+style("colours");
+document.querySelectorAll(".kv-widget[data-widget]").forEach(mount);
