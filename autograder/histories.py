@@ -244,7 +244,7 @@ def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play
         plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs))
         plays.append(every(3, 2, 4, (2, 3, 5), verbs))
         plays.append(every(4, 1, 3, (0, 1, 2, 4, 5), verbs, strangers=False))
-        plays += [fan(100, 16, 325, 6, verbs), fan(300, 4, 1_101, 5, verbs), fan(20, 33, 40, 9, verbs)]
+        plays += [fan(100, 16, 325, 6, verbs), fan(300, 4, 1_101, 3, verbs), fan(20, 33, 40, 9, verbs)]
         plays += [every_offset(16, verbs), every_offset(33, verbs), long_run(verbs)]
     else:
         plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs))

@@ -36,24 +36,27 @@ class State:
         return self.free, tuple(self.ref.items()), tuple(self.seqs.items()), self.problem
 
     def to_json(self) -> list:
-        """Plain lists; free blocks as runs, because a pool may have thousands."""
-        return [runs(self.free), sorted(self.ref.items()), [[n, list(b), k] for n, (b, k) in self.seqs.items()], self.problem]
+        """Plain lists; free blocks as runs, because a pool may have thousands.
+
+        Counts stand beside their blocks, not in pairs: thousands of small lists would keep the garbage collector busy.
+        """
+        counted = sorted(self.ref)
+        return [runs(self.free), counted, [self.ref[b] for b in counted], [[n, list(b), k] for n, (b, k) in self.seqs.items()], self.problem]
 
     @classmethod
     def from_json(cls, data: list) -> State:
         """The inverse of `to_json`; raises ValueError on anything of another shape."""
         try:
-            free, ref, seqs, problem = data
-            pairs = [(b, c) for b, c in ref]
+            free, counted, counts, seqs, problem = data
             tables = {name: (tuple(blocks), length) for name, blocks, length in seqs}
-            kinds = {*(type(n) for run in free for n in run), *(type(n) for pair in pairs for n in pair)}
+            kinds = {*(type(n) for run in free for n in run), *map(type, counted), *map(type, counts)}
             for blocks, length in tables.values():
                 kinds.update(map(type, blocks))
                 kinds.add(type(length))
             if not (kinds <= {int} and {*map(type, tables), type(problem)} <= {str, type(None)}) or None in tables:
                 raise ValueError
             free = tuple(b for low, high in free for b in range(low, min(high, low + 100_000) + 1))
-            return cls(free, dict(pairs), tables, problem)
+            return cls(free, dict(zip(counted, counts, strict=True)), tables, problem)
         except (TypeError, ValueError):
             raise ValueError("not a state") from None
 
