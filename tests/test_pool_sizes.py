@@ -8,7 +8,7 @@ import pytest
 
 from autograder.checks import exercise_named
 from autograder.drive import drive_manager, listening
-from autograder.histories import ALL, every, long_random
+from autograder.histories import every, long_random
 from autograder.judge import judge_manager
 from conftest import ROOT, needs_sources
 
