@@ -6,10 +6,10 @@ c.CourseDirectory.source_directory = "source_assignments"
 c.CourseDirectory.release_directory = "notebooks"
 
 # nbgrader copies every file beside a lesson into the release, so the lesson's text must be left out: it holds the
-# solution, and so do the copies that editors leave.
+# solution, and so do the copies that editors leave. Outcomes of the prompts stay covered until they are answered.
 c.CourseDirectory.ignore = [
     ".ipynb_checkpoints", "__pycache__", "*.pyc", "feedback",
-    "*.py", "*.py.*", "*~", ".*.sw?", "*.bak", "*.orig", "*.rej",
+    "*.py", "*.py.*", "questions.toml", "*~", ".*.sw?", "*.bak", "*.orig", "*.rej",
 ]
 
 # notebooks/ is kept in git, so it is always there already: without this nothing would be written and nothing be said.

@@ -1,12 +1,13 @@
 """How LLM servers keep their KV cache in pages: the checks, drawings and simulators of the course.
 
-`check(exercise, object)` judges a learner's work; `draw` pictures it. Importing needs the standard library alone.
+`predict` and `ask` put a question, `check(exercise, object)` judges a learner's work, `draw` pictures it.
+Importing needs the standard library alone.
 """
 
 from __future__ import annotations
 
 __version__ = "0.1.0"
-__all__ = ["check", "draw"]
+__all__ = ["ask", "check", "draw", "predict", "predicted", "predictions"]
 
 
 def __getattr__(name: str) -> object:
@@ -15,6 +16,10 @@ def __getattr__(name: str) -> object:
         from autograder.checks import check
 
         return check
+    if name in ("ask", "predict", "predicted", "predictions"):
+        from autograder import prompts
+
+        return getattr(prompts, name)
     if name in ("draw", "checks", "exercises", "promises"):
         import importlib
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import sys
 import zlib
 
 from autograder.drive import Calls, Rows, Transcript, drive_function, drive_manager, listening
@@ -14,6 +13,7 @@ from autograder.histories import manager_plays
 from autograder.judge import Verdict, cases_of, judge_answers, judge_calls, judge_manager, not_answered
 from autograder.promises.functions import read_answer
 from autograder.record import Outcome
+from autograder.shell import in_notebook
 from autograder.tell import text
 
 TRANSCRIPT = "application/vnd.autograder.transcript+json"
@@ -151,20 +151,14 @@ def check(exercise: str, obj: object, thorough: bool = False) -> None:
     if verdict.passed:
         _show(verdict)
     elif verdict.unwritten and not verdict.broken and not verdict.stopped:
-        if not _in_notebook() or os.environ.get("NBGRADER_EXECUTION"):
+        if not in_notebook() or os.environ.get("NBGRADER_EXECUTION"):
             raise NotWritten(verdict.sentence)
         _show(verdict)
-    elif _in_notebook():
+    elif in_notebook():
         _show(verdict)
         raise PromiseBroken(text(verdict), verdict.sentence)
     else:
         raise PromiseBroken(text(verdict))
-
-
-def _in_notebook() -> bool:
-    """Whether a front end that draws HTML is listening."""
-    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
-    return hasattr(shell, "kernel")
 
 
 def _display(bundle: dict) -> None:
@@ -184,7 +178,7 @@ def _repeat(text: str, more: int) -> None:
 def _show(verdict: Verdict) -> None:
     mark = "✓" if verdict.passed else "✗" if verdict.broken else "…"
     words = f"{mark} {text(verdict)}"
-    if _in_notebook():
+    if in_notebook():
         from autograder.card import card
 
         _display({"text/html": card(verdict), "text/plain": words})

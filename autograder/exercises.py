@@ -11,6 +11,7 @@ from autograder.promises import functions as f
 from autograder.promises import manager
 from autograder.promises.base import Promise
 from autograder.promises.functions import Question, question_promise
+from autograder.prompts.questions import of_lesson
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,14 @@ def _answers(id: str, points: float, *questions: Question) -> None:
     _add(id, "answers", {q.key: points / len(questions) for q in questions}, [question_promise(q) for q in questions])
 
 
+def _predictions(lesson: str, points: float) -> None:
+    """That each of the lesson's predictions was made; being right is not asked."""
+    _answers(
+        f"{lesson}/predictions", points,
+        *(Question(q.id, f"a prediction for “{q.title}”", lambda v: v == 1, "Commit one in the form; any answer counts.") for q in of_lesson(lesson, "predict")),
+    )  # fmt: skip
+
+
 def _manager(id: str, verbs: frozenset[str], weights: dict[str, float]) -> None:
     _add(id, "manager", weights, list(manager.ALL.values()), verbs=verbs)
 
@@ -98,6 +107,7 @@ _manager(
         "size": 0.5, "counts": 0.25, "conservation": 0.25, "succeeds": 0.75, "used-counts-once": 0.25,
     },
 )
+_predictions(L1, 2)
 _answers(
     f"{L2}/numbers", 3,
     Question("without", "blocks of 16 for three requests of 40 + 20 tokens, each on its own", lambda v: v % 3 == 0 and _fills(v // 3, 60, 16), "60 tokens a request, rounded up for each."),
@@ -117,6 +127,7 @@ _answers(
     Question("shared_of_47", "full blocks of 16 in a shared prefix of 47 tokens", lambda v: v * 16 <= 47 < (v + 1) * 16 and v == int(v), "Three blocks would need 48 tokens."),
     Question("matched_of_64", "blocks of 16 that a fully cached prompt of 64 tokens may match when one token must be computed", lambda v: v * 16 <= 64 - 1 < (v + 1) * 16 and v == int(v), "Matching is by whole blocks; the last token must not be inside a matched one."),
 )
+_predictions(L2, 2)
 _answers(
     f"{L3}/numbers", 3,
     Question("without", "blocks of 16 for four samples of 2,005 + 300 tokens without sharing", lambda v: v % 4 == 0 and _fills(v // 4, 2305, 16), "2,305 tokens a sample, rounded up, four times."),
@@ -137,6 +148,7 @@ _manager(
     },
 )  # fmt: skip
 _function(f"{L3}/eviction_order", f.EVICTION_ORDER, 1, 1.5, 1.5, 1)
+_predictions(L3, 2)
 
 
 def exercise_of(source: str) -> str | None:

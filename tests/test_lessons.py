@@ -260,7 +260,7 @@ def test_unreadable_record_costs_time_only(small):
 
 def test_page_of_promises_is_written_and_refused_when_stale(small, capsys):
     assert lessons.main([]) == 0
-    page = small.root / lessons.PROMISES_PAGE
+    page = small.root / "book" / "promises.md"
     assert page.read_text().strip() == promises.page().strip()
     page.write_text("# Other promises\n")
     assert lessons.main(["--check"]) == 1

@@ -150,7 +150,7 @@ def test_the_catalogue_is_large_enough_and_speaks_of_every_exercise():
     assert {m for found in of.values() for m in found} == set(CATALOGUE.values())
     assert len(CATALOGUE) == sum(len(part.ALL) for part in PARTS)    # no id stands for two
     assert len(of[MANAGER]) >= 30
-    assert [exercise for exercise, found in of.items() if len(found) < 3] == []
+    assert [exercise for exercise, found in of.items() if len(found) < 3 and not exercise.endswith("/predictions")] == []
 
 
 @pytest.mark.parametrize("m", CATALOGUE.values(), ids=lambda m: m.id)
@@ -167,8 +167,10 @@ def test_the_section_to_reread_is_a_heading_of_its_lesson(m):
     assert m.section in re.findall(r"^#+ (.*)$", lesson, re.M)
 
 
-def test_the_page_has_every_entry():
-    assert [m.id for m in CATALOGUE.values() if f"**{m.names}.** {m.refutes}" not in page()] == []
+def test_the_page_has_every_entry_except_those_that_would_give_a_number_away():
+    shown = {m.id for m in CATALOGUE.values() if f"**{m.names}.** {m.refutes}" in page()}
+    of_numbers = {m.id for m in CATALOGUE.values() if EXERCISES[m.exercises[0]].kind == "answers"}
+    assert shown == {m.id for m in CATALOGUE.values()} - of_numbers
 
 
 # ---- what the learner reads ------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def page() -> str:
     lesson = None
     for exercise in EXERCISES.values():
         own = [m for m in CATALOGUE.values() if m.exercises[0] == exercise.id]
-        if not own:
+        if not own or exercise.kind == "answers":     # what is asked as a number is not to be read off this page
             continue
         if exercise.lesson != lesson:
             lesson = exercise.lesson

@@ -12,8 +12,8 @@ import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-# A page never needs what only the grader reads.
-PRIVATE_TYPES = ("application/vnd.autograder.transcript+json",)
+# A page never needs what only the grader or a live kernel reads.
+PRIVATE_TYPES = ("application/vnd.autograder.transcript+json", "application/vnd.jupyter.widget-view+json")
 HIDDEN = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS\n.*?^[ \t]*### END HIDDEN TESTS[^\n]*\n?", re.S | re.M)
 CELL_TIMEOUT = 300   # seconds
 SHAPING = ("matplotlib", "numpy", "ipython")     # other versions of these may show other outputs
@@ -47,7 +47,7 @@ def _key(twin: Path, root: Path) -> str:
     digest = hashlib.sha256(f"python {sys.version_info[:2]} {[_version(name) for name in SHAPING]}".encode())
     package = root / "autograder"
     shown = sorted(p for p in package.rglob("*.py") if "staff" not in p.relative_to(package).parts) + [Path(__file__)]
-    data = sorted((root / "book" / "_data").glob("*.json"))
+    data = sorted([*(root / "book" / "_data").glob("*.json"), *package.glob("prompts/*.json"), *package.glob("widgets/*.*js")])
     for path in [twin, *shown, *data]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -138,7 +138,7 @@ def _environment(root: Path) -> dict[str, str]:
     """The environment of the kernel: this copy of the package first, inline figures, nothing of a grading run."""
     kept = {name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "AUTOGRADER_NONCE")}
     path = os.pathsep.join(filter(None, [str(root), kept.get("PYTHONPATH")]))
-    return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | {"PYTHONPATH": path, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "AUTOGRADER_ANSWER_KEY": "1"}
 
 
 def _shown(outputs) -> list[dict]:

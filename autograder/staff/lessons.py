@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from autograder.staff import course_root, derive
-from autograder.staff.faults import find_faults
+from autograder.staff import course_root, derive, prompts
 
 RECORD = Path("_build", "lessons.json")
 KEPT = Path("_build", "kept")
-PROMISES_PAGE = Path("book", "promises.md")
 # What shapes a release besides the lesson itself.
-INFLUENCES = ("nbgrader_config.py", "autograder/staff/derive.py", "autograder/staff/plugin.py")
+INFLUENCES = ("nbgrader_config.py", "autograder/staff/derive.py", "autograder/staff/plugin.py", "autograder/staff/prompts.py", "autograder/prompts/seal.py")
 LEFTOVERS = {".ipynb_checkpoints", "__pycache__"}
 
 
@@ -55,6 +53,11 @@ class Lesson:
     def release(self) -> Path:
         return self.root / derive.RELEASE / self.name
 
+    @property
+    def prompts(self) -> Path:
+        """The covered prompts that the package carries for this lesson."""
+        return self.root / prompts.FOLDER / f"{self.name}.json"
+
     def says(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
@@ -71,7 +74,7 @@ class Lesson:
 
     def outputs(self) -> dict[str, str]:
         """The hash of every derived file that is there."""
-        found = [p for p in (self.twin, *self.released().values()) if p.exists()]
+        found = [p for p in (self.twin, self.prompts, *self.released().values()) if p.exists()]
         return {self.says(p): _digest(p.read_bytes()) for p in found}
 
 
@@ -90,13 +93,26 @@ def main(argv: list[str] | None = None) -> int:
         print(refused, file=sys.stderr)
         return 2
     try:
+        if not options.check:
+            _renew_prompts(lessons)
         failed = not _run(root, lessons, check=options.check)
     except ModuleNotFoundError as missing:
         print(f"{missing.name} is not installed: `make setup` installs it", file=sys.stderr)
         return 2
     if not options.lessons and not options.from_notebook:
-        failed |= not _promises_page(root, check=options.check)
+        failed |= not _generated_pages(root, check=options.check)
     return int(failed)
+
+
+def _renew_prompts(lessons: list[Lesson]) -> None:
+    """Write what can be written of the covered prompts before anything reads them; faults are told by each lesson's own run."""
+    for lesson in lessons:
+        try:
+            questions = prompts.read(prompts.source_of(lesson.root, lesson.name))
+        except ValueError:
+            continue
+        if questions and _content(lesson.prompts) != prompts.covered(questions):
+            _write(lesson.root, lesson.prompts, prompts.covered(questions))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -186,11 +202,15 @@ def _derive(lesson: Lesson, known: dict[str, str]) -> dict[Path, bytes]:
             f"{lesson.says(lesson.text)} is missing, its notebook is there: "
             f"`autograder lessons --from-notebook {lesson.name}` writes it"
         )
+    # Here, because it knows each exercise's points, and those of `predictions` follow from the prompts.
+    from autograder.staff.faults import find_faults
+
     text = lesson.text.read_text(encoding="utf-8")
     if faults := find_faults(text, lesson.name):
         raise Refused("\n".join(f"{lesson.says(lesson.text)}:{x.line}: {x.sentence}" for x in faults))
     if others := [p for p in lesson.text.parent.glob("*.ipynb") if p != lesson.twin]:
         raise Refused("\n".join(f"{lesson.says(p)} would be released too: move it out of the lesson's folder" for p in others))
+    covered = _covered_prompts(lesson, text)
     twin = derive.notebook_bytes(derive.text_to_notebook(text, lesson.name))
     if _edited(lesson, twin, known):
         raise Refused(
@@ -201,7 +221,18 @@ def _derive(lesson: Lesson, known: dict[str, str]) -> dict[Path, bytes]:
         files = derive.release_files(lesson.root, lesson.name, twin)
     except derive.ReleaseFailed as failure:
         raise Refused(f"{lesson.says(lesson.text)}: nbgrader makes no release of it: {failure}") from failure
-    return {lesson.twin: twin} | {lesson.release / name: content for name, content in files.items()}
+    return {lesson.twin: twin} | covered | {lesson.release / name: content for name, content in files.items()}
+
+
+def _covered_prompts(lesson: Lesson, text: str) -> dict[Path, bytes]:
+    source = prompts.source_of(lesson.root, lesson.name)
+    try:
+        questions = prompts.read(source)
+    except ValueError as error:
+        raise Refused(f"{lesson.says(source)}: {error}") from None
+    if faults := prompts.usage_faults(source, questions, text):
+        raise Refused("\n".join(f"{lesson.says(lesson.text)}: {fault}" for fault in faults))
+    return {lesson.prompts: prompts.covered(questions)} if questions else {}
 
 
 def _edited(lesson: Lesson, twin: bytes, known: dict[str, str]) -> bool:
@@ -257,18 +288,24 @@ def _take_over(lesson: Lesson) -> None:
     _write(lesson.root, lesson.text, text)
 
 
-def _promises_page(root: Path, check: bool) -> bool:
-    """Write the book's page of promises from the package; False if it is stale and may only be looked at."""
-    from autograder import promises
+def _generated_pages(root: Path, check: bool) -> bool:
+    """Write the book's pages that other sources hold; False if one is stale and may only be looked at."""
+    from autograder import misconceptions, promises
 
-    page = promises.page().rstrip("\n").encode("utf-8") + b"\n"
-    if _content(root / PROMISES_PAGE) == page:
+    pages = {"promises": promises.page(), "misconceptions": misconceptions.page(), "outcomes": prompts.outcomes_page(root, [lesson.name for lesson in all_lessons(root)])}
+    current = [_generated_page(root, Path("book", f"{name}.md"), text, check) for name, text in pages.items()]
+    return all(current)
+
+
+def _generated_page(root: Path, path: Path, text: str, check: bool) -> bool:
+    page = text.rstrip("\n").encode("utf-8") + b"\n"
+    if _content(root / path) == page:
         return True
     if check:
-        print(f"{PROMISES_PAGE.as_posix()} is stale: `autograder lessons` (or `make lessons`) renews it", file=sys.stderr)
+        print(f"{path.as_posix()} is stale: `autograder lessons` (or `make lessons`) renews it", file=sys.stderr)
         return False
-    _write(root, root / PROMISES_PAGE, page)
-    print(f"{PROMISES_PAGE.as_posix()} renewed")
+    _write(root, root / path, page)
+    print(f"{path.as_posix()} renewed")
     return True
 
 

@@ -1,4 +1,5 @@
 // Mounts the widgets of a static page: the front end that a notebook gets through anywidget, with a model of its own.
+import { hold } from "./hold.mjs";
 import { read, write } from "./store.mjs";
 
 // What anywidget's model offers and our widgets use: get, set, save_changes, on, off.
@@ -40,14 +41,20 @@ export async function mount(place) {
   place.dataset.mounted = "yes";
   const { widget: name, key } = place.dataset;
   const still = place.querySelector(":scope > .kv-still");
+  let release = () => {};
   try {
     style(name);
     const { default: front } = await import(`./${name}.mjs`);
     const model = new PageModel({ state: JSON.parse(place.querySelector(":scope > script").textContent), kept: read(key) ?? {} }, key);
     const el = document.createElement("div");
+    if (model.get("state").kind === "predict") {
+      release = hold(place, model.get("kept").answers?.length);
+      el.addEventListener("kv-prompt", release);
+    }
     await front.render({ model, el });
     still?.replaceWith(el);     // only now: whatever fails above leaves the reader with the picture and the text
   } catch (error) {
+    release();     // nobody can answer a prompt that did not start
     console.error(`The widget ${name} did not start:`, error);
   }
 }

@@ -29,7 +29,7 @@ reproduce published numbers: why a server that reserves the maximum held only 7 
 - **Time:** about two hours. Everything runs on a CPU; the longest cell takes a few seconds.
 - **You need:** Python (lists, dicts, sets, a class with methods). You need not know how attention works, only that every token
   leaves one key and one value behind in every layer.
-- **How to work:** run the cells from top to bottom. Where it says *predict first*, write your answer down before you open the outcome.
+- **How to work:** run the cells from top to bottom. Where it says *predict first*, commit your answer in the form below it: the outcome is shown beside it then, and cells that would give it away wait until you have.
   A cell under an exercise may say `NotImplementedError` until you have written the part it uses.
 
 Words that are new to you are in the [glossary](../../book/glossary.md).
@@ -41,7 +41,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from autograder import check, draw
+from autograder import ask, check, draw, predict, predicted, predictions
 
 # %% [markdown]
 """
@@ -239,23 +239,13 @@ waits because it needs four blocks and two are free.*
 
 > **Predict first.** Request A's reader closes the page; A leaves, and its memory is free again. Who comes in now, in the contiguous pool and in the paged one?
 > If D comes in, which physical blocks are in its table?
-
-<details><summary>Write your answer down, then open</summary>
-
-**Contiguous: C comes in, at slot 0, where A was. D still waits.** The pool holds two requests as before.
-
-**Paged: D comes in, with the table [0, 1, 8, 9].** A's blocks 0 and 1 are free again, 8 and 9 always were; four blocks, as many as 50 tokens need.
-
-- *"D does not fit: the free blocks are in two pieces."* This is the contiguous way of thinking. 64 free slots in two pieces of 32 are useless to a contiguous request of 50.
-  A block table needs no neighbours.
-- *"D fits, but in blocks 8, 9, 0, 1: first the untouched ones."* A pool could do that. Ours hands out the lowest free number first, so that its tables can be predicted
-  and checked.
-- *"In the contiguous pool C and D both come in."* Each of them reserves 64 slots whatever its length; 160 slots hold two reservations.
-
-</details>
 """
 
+# %% tags=["remove-input"]
+predict("who-comes-in")
+
 # %% mystnb={"image": {"alt": "After A has left, the contiguous map holds C at slot 0 and B behind it. The paged map holds B, C and D; D lies in two pieces, in slots 0 to 31 and 128 to 159, and no slot is outside a block in use."}}
+predicted("who-comes-in")
 starts = {"B": starts["B"]}
 starts["C"] = first_fit([(s, LONGEST) for s in starts.values()], LONGEST, POOL)
 tables = {"B": tables["B"], "C": tables["C"], "D": {"blocks": [0, 1, 8, 9], "len": 50}}
@@ -266,19 +256,19 @@ draw.memory(rows, POOL, title="A has left, and who could come in has come in")
 
 # %% [markdown]
 """
-*Figure 3. After A has left. Contiguous: C has taken A's place, 73 slots hold tokens. Paged: D lies in two pieces at both ends of the memory, 123 slots hold tokens, and
-what is left is the slack in three last blocks: 15 + 8 + 14 = 37 slots.*
+*Figure 3. Both pools after A has left and the queue has moved up as far as it can, drawn as in Figure 2. Compare with what you said: who came in, and in how many pieces does it lie?*
 
 The same moment of the paged pool, as blocks and tables:
 """
 
 # %% mystnb={"image": {"alt": "A pool of ten blocks, all in use: D holds blocks 0, 1, 8 and 9, B holds 2 to 4, C holds 5 to 7. The tables beside the pool list the blocks in logical order."}}
+predicted("who-comes-in")
 draw.blocks(by_hand(10, 16, tables), title="The paged pool after A has left")
 
 # %% [markdown]
 """
-*Figure 4. All ten blocks are in use. D's logical blocks 0 and 1 are physical blocks 0 and 1, its logical blocks 2 and 3 are physical blocks 8 and 9. Only the
-last block of each request has empty slots.*
+*Figure 4. The paged pool of Figure 3 as blocks and tables. Follow one table from left to right: its entries are the request's logical blocks 0, 1, 2, … and only the last of them
+has empty slots.*
 """
 
 # %% [markdown]
@@ -286,26 +276,10 @@ last block of each request has empty slots.*
 ## Predict first: the block boundary
 
 > **Predict first.** A request has 20 tokens in blocks of 16. How many blocks does it hold **now**? How many after **12 more** tokens are appended? How many after **13**?
-
-<details><summary>Write your three numbers down, then open</summary>
-
-**Now 2, after 12 more 2, after 13 more 3.**
-
-20 tokens are one full block and 4 tokens in a second. 20 + 12 = 32 tokens fill both blocks exactly to the last slot: still two blocks. Token number 33 is the first that has no slot; only then
-is a third block taken.
-
-- *"1 now"*: that rounds down. 20 ÷ 16 = 1.25, and the quarter needs a block too: round up.
-- *"3 after 12"*: that takes a new block when the last one becomes full. A full block is not a missing block. If the request stops at 32 tokens, the third block would be pure waste.
-- *"2 after 13"*: that counts only full blocks, or takes the new block one token too late, when the 33rd token has already been written somewhere it does not belong.
-
-In code the trap has a name: is the test `length % block_size == 0` or `== 1`? Both are right, in different places. If `length` does **not** yet count the new token, a
-block is needed when `length % block_size == 0` (32 tokens stored, the 33rd comes). If `length` **already** counts it, the same moment reads `length % block_size == 1` (33 % 16 = 1).
-The small engine nano-vllm counts the token first and tests for 1. Six public threads (65, 66, 71, 150, 151, 240) say that this is a bug and that the block comes one token too late.
-It is not: the author of 150 and 151 withdrew both on seeing that the new token had already been added, and a comment in 240 walks through the steps. In another small engine, MinivLLM, the test was `== 0` with a length that already counts the new token; there the
-report (75) was right. Ask of any such line: *does this length already count the new token?*
-
-</details>
 """
+
+# %% tags=["remove-input"]
+predict("boundary")
 
 # %% [markdown]
 """
@@ -369,22 +343,17 @@ contiguous request has 24 slots, half of what is free. In a paged pool with bloc
 
 ### The same again, with gaps
 
-Fill in the gaps on paper: a request has **70 tokens**, in blocks of 16.
+Fill in the gaps: a request has **70 tokens**, in blocks of 16.
 
 1. Blocks: 70 ÷ 16 = 4.375, rounded up: ___ blocks.
 2. Slots: ___ × 16 = ___.
 3. Slack: ___ − 70 = ___.
 4. As a fraction of ___: ___ ÷ ___ = ___ %.
 5. Six tokens fewer (64): ___ blocks, slack ___.
-
-<details><summary>Write it down, then open</summary>
-
-5 blocks; 5 × 16 = 80 slots; 80 − 70 = 10 slots of slack; of this allocation 10 ÷ 80 = 12.5 %. With 64 tokens: 4 blocks and slack 0.
-
-If you have 5 blocks and slack 16 for the 64 tokens, you took a block when the last one became full, or used "divide, round down, add one": right for 70, wrong for every exact multiple.
-
-</details>
 """
+
+# %% tags=["remove-input"]
+ask("gaps-70")
 
 # %% [markdown]
 """
@@ -688,21 +657,13 @@ for name, (hidden, layers, gib, published_k) in table_1.items():
 
 > **Predict first.** 15,728 slots, OPT-13B, and every request reserves 2,048 slots because that is the longest it may become. How many requests run at once? Which share of the memory is left over, and which share, roughly, holds tokens,
 > if an average request comes with 161 tokens and writes 338?
-
-<details><summary>Write three numbers down, then open</summary>
-
-**7 requests, 8.9 % left over, about 20 % holding tokens** (the paper measured 20.4 %).
-
-7 × 2,048 = 14,336 slots are given out and 1,392 are left: too few for an eighth request. That is the *external* waste.
-
-- *"About 31 requests"* (15,728 ÷ 499): that is the number if memory were given by need. It is given by the maximum.
-- *"The leftover is the main loss"*: it is the smallest of the three losses. The large one is inside the reservations: an average request ends at 499 tokens, a quarter of its 2,048 slots.
-- *"A quarter, then, holds tokens"*: at its end, yes. Before that the request is shorter, and 8.9 % of the memory is in no reservation at all.
-
-</details>
 """
 
+# %% tags=["remove-input"]
+predict("seven")
+
 # %%
+predicted("seven")
 slots = 12 * 2**30 // 819_200
 at_once = slots // 2048
 print(f"{slots:,} slots hold {at_once} reservations of 2,048; left over {slots - at_once * 2048:,} slots = {100 * (slots - at_once * 2048) / slots:.1f} %")
@@ -979,49 +940,45 @@ at 128 the Alpaca slack is 46.8 %. The one block size that is good for both ends
 """
 ## Check your understanding
 
-Answer each in a sentence before you open it.
+Answer each; a wrong answer is told why it is wrong, and may be mended.
 
-1. A paged pool with blocks of 16 runs 40 requests. What is the most slack it can have, in slots?
-
-<details><summary>Open</summary>
-
-40 × 15 = 600 slots: at most P − 1 = 15 per request, in its last block only. It does not depend on how long the requests are. With contiguous reservation, the waste per request can reach 2,047 slots of 2,048.
-
-</details>
-
-2. A pool has 64 free slots and refuses a request of 40 tokens. Which kind of pool is it, and which waste is this? Can it happen in a paged pool with blocks of 16 that has four free blocks?
-
-<details><summary>Open</summary>
-
-A contiguous pool; the free slots are in pieces shorter than 40 (external waste). In the paged pool it cannot happen: 40 tokens need three blocks, any three of the four free ones.
-
-</details>
-
-3. A request has 48 tokens in blocks of 16. How many blocks does it hold, and how many will it hold after the next token?
-
-<details><summary>Open</summary>
-
-3 now, all full, slack 0. After the next token 4, slack 15. The new block is taken because the 49th token needs it, not because the third block became full.
-
-</details>
-
-4. The Oracle knows every length in advance and still holds tokens in only about two fifths of the memory. Where is the rest, and which part of it would remain if its allocator wasted nothing by rounding?
-
-<details><summary>Open</summary>
-
-Reserved (about a quarter): slots that a request will fill later. External and others (more than a third): the rounding up to powers of two, and pieces too small for the next in the queue. Without rounding the *reserved* part would remain, since a contiguous request must own its
-future slots from the start. Only taking memory as it is needed removes it, and that is what paging does.
-
-</details>
-
-5. "Our cache has 31.25 % slack." What do you ask?
-
-<details><summary>Open</summary>
-
-Percent of what? 31.25 % of the allocation of one request of 33 tokens; of all blocks in use; or of the whole pool? The first may be true while the last is below one percent.
-
-</details>
+**1.** A paged pool with blocks of 16 runs 40 requests. What is the most slack it can have, in slots?
 """
+
+# %% tags=["remove-input"]
+ask("most-slack")
+
+# %% [markdown]
+"""
+**2.** A pool has 64 free slots and refuses a request of 40 tokens. Which kind of pool is it, and which waste is this? Can it happen in a paged pool with blocks of 16 that has four free blocks?
+"""
+
+# %% tags=["remove-input"]
+ask("refused-40")
+
+# %% [markdown]
+"""
+**3.** A request has 48 tokens in blocks of 16. How many blocks does it hold, and how many will it hold after the next token?
+"""
+
+# %% tags=["remove-input"]
+ask("exactly-48")
+
+# %% [markdown]
+"""
+**4.** The Oracle knows every length in advance and still holds tokens in only about two fifths of the memory. Where is the rest, and which part of it would remain if its allocator wasted nothing by rounding?
+"""
+
+# %% tags=["remove-input"]
+ask("oracle")
+
+# %% [markdown]
+"""
+**5.** "Our cache has 31.25 % slack." What do you ask?
+"""
+
+# %% tags=["remove-input"]
+ask("percent-of-what")
 
 # %% [markdown]
 """
@@ -1104,21 +1061,34 @@ list; the choice changes the time of an operation, not its result.
 
 Lessons begin to fade when the page is closed. [Lesson 2](../02_prefix_sharing/02_prefix_sharing.ipynb) ends by asking you these two again, without the page. Answer them now, from memory.
 
-1. Name the three wastes of a contiguous cache, and say for each whether paging removes it. What is left?
+**1.** Name the three wastes of a contiguous cache, and say for each whether paging removes it. What is left?
+"""
 
-<details><summary>Open</summary>
+# %% tags=["remove-input"]
+ask("three-wastes")
 
-Reserved: removed, since a block is taken only when a token needs it. External: removed, since every free block fits every request. Internal: shrunk to the slack in the last block of each request, at most P − 1 slots. The slack is what is left, besides blocks that are simply free.
+# %% [markdown]
+"""
+**2.** A request has 33 tokens in blocks of 16. Blocks, slots, slack, and the slack as a percentage of what? And which append will take its next block?
+"""
 
-</details>
+# %% tags=["remove-input"]
+ask("next-block-33")
 
-2. A request has 33 tokens in blocks of 16. Blocks, slots, slack, and the slack as a percentage of what? And which append will take its next block?
+# %% [markdown]
+"""
+## What you predicted
 
-<details><summary>Open</summary>
+Committing to an answer is what this cell counts, 2 points for all of the lesson's predictions. Whether you were right earns nothing and costs nothing.
+"""
 
-3 blocks, 48 slots, 15 slots of slack = 31.25 % of this allocation. The 16th append from here: 15 more tokens fill the third block (48), the next one takes a fourth.
+# %% nbgrader={"grade": true, "grade_id": "predictions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("01_contiguous_vs_paged/predictions", predictions("01_contiguous_vs_paged"))
+### BEGIN HIDDEN TESTS
+check("01_contiguous_vs_paged/predictions", predictions("01_contiguous_vs_paged"), thorough=True)
+### END HIDDEN TESTS
 
-</details>
-
+# %% [markdown]
+"""
 Next: [Lesson 2, prefix sharing](../02_prefix_sharing/02_prefix_sharing.ipynb). Many requests begin with the same text. Why store it more than once?
 """

@@ -34,7 +34,7 @@ this lesson, only counting.
 # %%
 from types import SimpleNamespace
 
-from autograder import check, draw
+from autograder import ask, check, draw, predict, predicted, predictions
 
 # %% [markdown]
 """
@@ -118,71 +118,47 @@ the picture you get could hold three requests that differ in their own tokens.
 
 ## Predict first
 
-Write your answers down before you open anything. A prediction that turned out wrong is worth more than a table that
-was merely read.
+Commit your answer before you look at anything. A prediction that turned out wrong is worth more than a table that was
+merely read.
 
 **Prediction 1.** The prefix loses one token: **31** in common, still 3 requests with 20 tokens of their own, block 16.
 How many blocks with sharing?
+"""
 
-<details>
-<summary>Write your answer down, then open</summary>
+# %% tags=["remove-input"]
+predict("one-token-less")
 
-**Ten.** Each request now has 51 tokens, still four blocks, so 12 without sharing. A prefix of 31 tokens fills *one*
-block. The other 15 common tokens share a block with the first own token of each request, and that token differs. So
-each request keeps 51 − 16 = 35 tokens for itself, in three blocks: 1 + 3 × 3 = 10. One token less in common, and the
-saving fell from 4 blocks to 2.
-
-| if you wrote | you probably thought | what happens instead |
-| --- | --- | --- |
-| 8 | 31 is nearly 32, and the block is nearly full | nearly full is not full: its last slot takes a token that differs from request to request |
-| 9 | one block of the prefix is no longer shared, so one block more | it is no longer shared by *three* requests: one block turns into three, 8 − 1 + 3 |
-| 12 | the prefix does not fit whole blocks, so nothing is shared | its first 16 tokens still fill a block, and that block is as shareable as before |
-
-</details>
-
+# %% [markdown]
+"""
 **Prediction 2.** Back to 32 in common, but **six** requests instead of three. Three requests saved 4 blocks. How many
 do six save?
+"""
 
-<details>
-<summary>Write your answer down, then open</summary>
+# %% tags=["remove-input"]
+predict("six-requests")
 
-**Ten.** Without sharing 6 × 4 = 24; with it 2 + 6 × 2 = 14; saved 10.
-
-| if you wrote | you probably thought | what happens instead |
-| --- | --- | --- |
-| 8 | twice the requests, twice the saving | of the prefix's copies one must stay. Three requests drop two of three copies, six drop *five* of six: 5 × 2 = 10 |
-| 12 | every request saves the two blocks of prefix | somebody has to hold them; the first request saves nothing |
-| 4 | the prefix has not changed, so neither has the saving | each further request would have brought its own copy of the prefix |
-
-</details>
-
+# %% [markdown]
+"""
 **Prediction 3.** 32 in common, 3 requests, but **200** tokens of their own instead of 20. How many blocks are saved,
 and what share of the blocks without sharing is that?
+"""
 
-<details>
-<summary>Write your answer down, then open</summary>
+# %% tags=["remove-input"]
+predict("200-own")
 
-**4 blocks, 8.9 %.** A request has 232 tokens, 15 blocks; 3 × 15 = 45 without sharing. With it each request keeps 200
-tokens in 13 blocks: 2 + 3 × 13 = 41. The number of blocks saved is the same as with 20 own tokens. The share fell from
-4 of 12 (33.3 %) to 4 of 45 (8.9 %).
-
-| if you wrote | you probably thought | what happens instead |
-| --- | --- | --- |
-| 40 blocks | ten times the tokens, ten times the saving | own tokens are never shared; they cost the same with and without |
-| 33 % | the saving is a property of the prefix | the *number* of blocks is; the *share* is measured against everything that the requests hold |
-
-</details>
-
+# %% [markdown]
+"""
 The picture to prediction 1:
 """
 
 # %% mystnb={"image": {"alt": "A prefix of 31 tokens: only block 0 is shared by all three tables. Each request has three blocks of its own. 10 blocks in use."}}
+predicted("one-token-less")
 draw.blocks(pool(12, {"A": ([0, 1, 2, 3], 51), "B": ([0, 4, 5, 6], 51), "C": ([0, 7, 8, 9], 51)}), title="31 tokens in common: 1 + 3 × 3 = 10 blocks")
 
 # %% [markdown]
 """
-*Figure 4. With 31 tokens in common only block #0 is full of common tokens. Blocks #1, #4 and #7 each begin with the
-same 15 tokens and end with a different one: three blocks that are nearly, and therefore not, the same.*
+*Figure 4. The pool of prediction 1. Count the shared blocks, then look at the blocks behind them: each begins with the
+same 15 tokens and ends with a different one, so they are nearly, and therefore not, the same.*
 
 ## Hands-on: the numbers
 
@@ -211,17 +187,13 @@ check("02_prefix_sharing/numbers", numbers, thorough=True)
 # %% [markdown]
 """
 Compare your three numbers with 12, 8 and 4, the numbers for a prefix of 32. What changed, what didn't, and why?
+"""
 
-<details>
-<summary>Answer in one sentence first, then open</summary>
+# %% tags=["remove-input"]
+ask("40-against-32")
 
-Blocks are counted in whole steps, tokens are not. The eight common tokens beyond the last full block are not shared:
-each request holds them itself, in the block in which its own tokens begin. What certainly changed is the **slack**.
-With 32 in common a request's last block has 12 empty slots; with 40 it has only 4, because the eight tokens had to go
-somewhere. And with one request there is nobody to share with, however long the prefix.
-
-</details>
-
+# %% [markdown]
+"""
 ## Worked example: three requests of different lengths
 
 A system prompt of 100 tokens; three requests with 110, 130 and 164 tokens **in total**, the prompt included; blocks of
@@ -249,25 +221,10 @@ each request's own business. And 12 is 2 × 6: the second and the third request 
 | blocks for that | … | … |
 | with sharing | … once, and … | … |
 | saved | … | … |
-
-<details>
-<summary>Fill all the dots, then open</summary>
-
-| step | | blocks |
-| --- | --- | --- |
-| full blocks in the prefix | 75 tokens fill 4 blocks (64 tokens); 11 tokens are left over | 4 |
-| without sharing | 80 → 5, 91 → 6, 75 → 5 | 16 |
-| what each request keeps for itself | 80 − 64 = 16, 91 − 64 = 27, 75 − 64 = 11 tokens | |
-| blocks for that | 16 → 1, 27 → 2, 11 → 1 | 4 |
-| with sharing | 4 once, and 4 | 8 |
-| saved | 16 − 8, again 2 × 4 | 8 |
-
-If you have 3 blocks for what the requests keep, you gave the last one none: 75 − 75 = 0. It is the prefix and nothing
-else, but its 11 leftover tokens still need a block, and that block is not shared: the next token that this request
-generates goes there.
-
-</details>
 """
+
+# %% tags=["remove-input"]
+ask("fade-75")
 
 # %% [markdown]
 """
@@ -405,21 +362,15 @@ above, and the 80 and 341 tokens of the paper's own shared prefixes (the WMT16 t
 experiment, section 6.4). Every request has 20 tokens of its own; that number is ours, not the paper's.
 
 **Predict first.** Which saves the larger share: a prefix of 32 with **1,000** requests, or a prefix of 341 with **4**?
-
-<details>
-<summary>Write your answer down, then open</summary>
-
-**341 with 4 requests: 68.5 %, against 49.95 %.** If you chose the thousand requests, you expected the saving to go to
-100 % as requests arrive. It doesn't: each request still brings its own blocks. With 32 + 20 tokens two of a request's
-four blocks are shareable, so no crowd saves more than a half. With 341 + 20 tokens 21 of 23 are, and the second
-request alone already saves 21 of 46 blocks, 45.7 %.
-
-</details>
 """
+
+# %% tags=["remove-input"]
+predict("crowd-or-length")
 
 # %% mystnb={"image": {"alt": "Share of blocks saved against the number of requests, three prefixes. All curves start at zero for one request, rise steeply to about eight requests and flatten: below 50 percent for a prefix of 32, below 71.4 for 80, below 91.3 for 341."}}
 def saved_percent(prefix_len, requests, own=20, block=16):
     """Blocks saved by sharing, in percent of the blocks without it, for requests of equal length."""
+    predicted("crowd-or-length")
     totals = [prefix_len + own] * requests
     without = blocks_without_sharing(totals, block)
     return 100 * (without - blocks_with_sharing(prefix_len, totals, block)) / without
@@ -501,20 +452,13 @@ for what, other in {
 ## The fourth condition, which a block does not know about itself
 
 **Predict first.** Two blocks with the same model, the same tokens and the same start. May they *always* be shared?
+"""
 
-<details>
-<summary>Write your answer down, then open</summary>
+# %% tags=["remove-input"]
+predict("always-shared")
 
-**No.** The tokens *before* the block must be equal too. In the first layer K and V of a token come from its embedding
-and its position alone. Above it, every layer's input has been through attention, and attention mixed in everything that
-came before. If you answered yes, you probably took K and V for a property of a token, like its embedding. They are a
-property of a token *in its context*.
-
-`can_share` is right about two requests that are already known to agree up to `start`, as the requests of a common
-prefix are. For two blocks from anywhere it is not enough.
-
-</details>
-
+# %% [markdown]
+"""
 A toy of two layers makes it visible. It has one number for a vector, and attention that is a plain average of all
 tokens so far:
 """
@@ -626,19 +570,13 @@ its very first letter.
 
 **Predict first.** A and B both go on with "Why is the sky blue", and only then part. Will B share more blocks with A
 than C does?
-
-<details>
-<summary>Write your answer down, then open</summary>
-
-**Yes: four against three.** A and C agree on the 56 characters and on the "Wh" that follows, 58 in all: three full
-blocks. A and B agree on 75 characters: four full blocks. If you wrote "the same", you thought of *the* prefix of the
-system. There is no such thing in the cache: every pair of prompts has its own longest common prefix, and keys find it
-without being told.
-
-</details>
 """
 
+# %% tags=["remove-input"]
+predict("sky-blue")
+
 # %% mystnb={"image": {"alt": "A pool filled by the reader's functions. Blocks 0, 1 and 2 are counted three times, for A, B and C; block 3 twice, for A and B. D, which differs in its first letter, shares nothing. 14 blocks in use for 21 table entries."}}
+predicted("sky-blue")
 SYSTEM = "You are a librarian. Answer briefly, and name a source. "
 PROMPTS = {
     "A": SYSTEM + "Why is the sky blue?",
@@ -986,29 +924,36 @@ for model, shape in {"Llama-3-8B": (32, 8, 128), "Llama-2-13B": (40, 40, 128), "
 
 **Recall 1.** A request has 50 tokens, blocks of 16. How many blocks, how many slots, how much slack, and what is the slack
 as a percentage, of what?
+"""
 
-<details>
-<summary>Write your answer down, then open</summary>
+# %% tags=["remove-input"]
+ask("recall-50")
 
-4 blocks, 64 slots, 14 slots of slack: **21.875 % of this allocation**. It is not a share of the GPU's memory, nor of the
-whole pool; a percentage of waste without its denominator says nothing. 28 % means that you divided by the 50 tokens. 3
-blocks means that you rounded 50 ÷ 16 = 3.125 to the nearest whole number instead of up.
-
-</details>
-
+# %% [markdown]
+"""
 **Recall 2.** A contiguous pool has 64 slots free in all, and its largest hole is 24 slots. A request for 30 slots arrives.
 Does it fit? Does it fit into a paged pool with blocks of 16 and 64 slots in free blocks?
+"""
 
-<details>
-<summary>Write your answer down, then open</summary>
+# %% tags=["remove-input"]
+ask("recall-hole")
 
-Contiguous: **no**. It needs 30 neighbours and the longest run has 24. That is external fragmentation: enough in total,
-nowhere in one piece. Paged: **yes**, in any two of the four free blocks, wherever they are, with 2 slots of slack. If you
-said that it fits in both because 64 is more than 30, you looked at the sum; the contiguous pool is decided by its
-largest hole.
+# %% [markdown]
+"""
+## What you predicted
 
-</details>
+This cell counts that you committed to an answer, 2 points for all of the lesson's predictions. Whether you were right
+earns nothing and costs nothing.
+"""
 
+# %% nbgrader={"grade": true, "grade_id": "predictions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("02_prefix_sharing/predictions", predictions("02_prefix_sharing"))
+### BEGIN HIDDEN TESTS
+check("02_prefix_sharing/predictions", predictions("02_prefix_sharing"), thorough=True)
+### END HIDDEN TESTS
+
+# %% [markdown]
+"""
 Next: [lesson 3](../03_copy_on_write/03_copy_on_write.ipynb). Two sequences share a block that is *not* full, and one of
 them wants to write.
 """

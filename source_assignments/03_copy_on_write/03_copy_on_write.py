@@ -38,7 +38,7 @@ import math
 from collections import Counter
 from types import SimpleNamespace
 
-from autograder import check, draw
+from autograder import ask, check, draw, predict, predicted, predictions
 from autograder.record import read_state
 
 
@@ -127,25 +127,13 @@ After B's append, and before A does anything:
 1. How many references has block 0?
 2. How many blocks are in use?
 3. What is B's block table?
+"""
 
-<details><summary>Write your three answers down, then open</summary>
+# %% tags=["remove-input"]
+predict("b-appends")
 
-**Block 0 has 2 references, 3 blocks are in use, and B's table is [0, 2].** The token goes into logical block 1, which is physical
-block 1, and that is shared. So B takes the lowest free block, 2, copies the contents of block 1 into it, gives up its reference
-to block 1 and puts 2 in its table. A's table is [0, 1], as before; block 1 is A's alone now (count 1).
-
-| if you said | then |
-|---|---|
-| block 0: 1 reference | you may have given B a copy of everything. Only the block that is *written* is copied. Block 0 is full; nobody will ever write it again, so both go on reading it |
-| block 0: 3 references | you may have counted the copy as one more reader. A reference is a table entry, and two tables have an entry for block 0 |
-| 2 blocks in use | you let B write into block 1, where A reads. When A appends too, both tables lead to one slot, and it holds the token of whoever wrote last |
-| 4 blocks in use | you copied the whole table: blocks 0 and 1 into two new ones. This is what copy-on-write saves |
-| table [0, 1, 2] | you put the copy *behind* the shared block instead of in its place. Position 20 would then still be looked up in block 1. This very mistake was in the first paged-attention engine; see the war story below |
-| table [2, 3], or [2, 1] | you replaced the wrong entry. The write is in the *last* block, so the last entry is replaced, and only that one |
-| table [0, 9] | any free block would do for correctness; this course always hands out the lowest free one, so that everybody's pictures agree |
-
-</details>
-
+# %% [markdown]
+"""
 The third picture is missing on purpose: your own manager will draw it.
 """
 
@@ -185,21 +173,13 @@ shared, as before.
 4. Own blocks of each sample at the end: 69 − … = …
 5. With sharing: … + 3 × … = …
 6. Copies: …
+"""
 
-<details><summary>Fill in the gaps, then open</summary>
+# %% tags=["remove-input"]
+ask("faded-1000")
 
-3. 62 full blocks (992 tokens); 8 tokens are left over in a 63rd.
-4. 69 − 62 = 7 own blocks. The copied or kept partial block is one of the seven.
-5. 62 + 3 × 7 = 83 blocks.
-6. 2 copies (n − 1): the first two writers copy the 63rd block, the third writes in place.
-
-Likely slips: 63 + 3 × 6 = 81 counts the partly filled block as shared for good, but at the end each sample has its own version of
-it. 3 copies forgets that the last owner has nobody left to protect. ⌈100 / 16⌉ = 7 happens to give the right number here, but it
-is not the reason: the first 8 new tokens fill up the partial block. At 1,000 + 105 tokens ⌈105 / 16⌉ is still 7, but 1,105 tokens
-need 70 blocks, so 8 are its own.
-
-</details>
-
+# %% [markdown]
+"""
 **Your turn.** The 2,005-token prompt: n = 4, 300 new tokens each, blocks of 16. How many blocks are in use at the end without
 sharing and with it, and how many blocks were copied on the way?
 """
@@ -237,6 +217,17 @@ without, 144.*
 
 ## Code: the whole `BlockManager`
 
+Before you write `fork` and `append`, put what they do in order. The lines are all there; only their order is not.
+"""
+
+# %% tags=["remove-input"]
+ask("fork-order")
+
+# %% tags=["remove-input"]
+ask("append-order")
+
+# %% [markdown]
+"""
 `__init__` is given. You write six methods. What each has to do:
 
 | method | promise |
@@ -403,6 +394,7 @@ Step 3 is the picture that was missing: B appends.
 """
 
 # %% mystnb={"image": {"alt": "After B's append: block 0 is still shared with count 2, block 1 is A's alone with 4 tokens, block 2 is B's with 5 tokens. B's table is 0, 2. Three blocks are in use."}}
+predicted("b-appends")
 draw.blocks(walk(3), title="After append to B: block 1 was copied to block 2")
 
 # %% [markdown]
@@ -410,10 +402,14 @@ draw.blocks(walk(3), title="After append to B: block 1 was copied to block 2")
 *Figure 4. B's 21st token forced a copy: block 2 holds B's version of what is in block 1, plus one token. Block 0 still has two
 references; three blocks are in use.*
 
-Now A appends. Block 1 has one owner again, so there is nothing to protect: A writes in place, and no fourth block is needed.
+> **Predict first.** Now A appends its own 21st token. Where does it go, and how many blocks are in use then?
 """
 
+# %% tags=["remove-input"]
+predict("a-appends")
+
 # %%
+predicted("a-appends")
 before, after = walk(3), walk(4)
 print("blocks in use before A's append:", before.used(), " after:", after.used())
 print("A's table:", list(after.seqs["A"]["blocks"]), " B's table:", list(after.seqs["B"]["blocks"]))
@@ -578,7 +574,16 @@ def beam_search(steps, prompt):
     return manager, states, copied, eager
 
 
+# %% [markdown]
+"""
+> **Predict first.** A fork that copied at once would copy the parent's whole table, fifteen blocks in these six steps. How many blocks are copied on write?
+"""
+
+# %% tags=["remove-input"]
+predict("beam-copies")
+
 # %%
+predicted("beam-copies")
 manager, states, copied, eager = beam_search(STEPS, PROMPT)
 print(f"copied on write: {copied} blocks; copied by eager forks: {eager} blocks")
 print("in use at the start and after each step:", [len(state.ref) for state in states])
@@ -600,8 +605,7 @@ draw.counts(beam_search(STEPS, PROMPT)[1], title="Reference counts over the six 
 *Figure 8. Reference counts at the start (0) and after each of the six steps. The prompt's full block is held by all three beams
 all the time; blocks of lost branches fall to 0 and are handed out again.*
 
-Six blocks copied in place of fifteen. And this is a toy: an eager fork copies the whole history, 126 blocks for a 2,005-token
-one, while copy-on-write copies at most one block per fork, however long the history is. **Most history is never copied.**
+A block whose count never falls to 0 was never copied and never stored again: it is history that all beams read.
 
 ## When memory runs out: what to give up first
 
@@ -837,51 +841,47 @@ lesson of Atlas #692, where a partly filled tail was handed to a second writer).
 ## Check your understanding
 
 **1.** A has 32 tokens, blocks of 16. `fork("A", "B")`, then both append one token. How many copies?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("fork-at-32")
 
-None. 32 is a boundary: both blocks are full, and each append takes a new block. 4 blocks are in use: two shared, two own.
-
-</details>
-
+# %% [markdown]
+"""
 **2.** Five sequences share a partly filled block. One of them is released before any has written. How many copies will there be
 if all that are left write?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("five-less-one")
 
-Three. Four owners are left, so n − 1 = 3 copy and the last writes in place. The count knows about the release; "five forked, so
-four copies" does not.
-
-</details>
-
+# %% [markdown]
+"""
 **3.** A and B share a partly filled block and `free` is empty. `append("B")` raises `MemoryError`. What is the shared block's
 count afterwards?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("full-pool")
 
-2, as before: a failed operation changes nothing. So the new block must be taken *before* the old count is lowered. A late version
-of vLLM's V0 lowered first; in this history the count was 1 with two tables pointing at the block.
-
-</details>
-
+# %% [markdown]
+"""
 **4.** A (20 tokens, blocks of 16) is forked to B, then A is released. B appends. Is a block copied?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("released-first")
 
-No. Block 1's count went to 2 with the fork and back to 1 with the release. B is the only owner and writes in place. Whether a
-block is copied depends on who holds it now, not on whether it was ever shared.
-
-</details>
-
+# %% [markdown]
+"""
 **5.** `used()` could be computed as the sum of all tables' lengths. When is that right?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("sum-of-tables")
 
-Only while nothing is shared. With sharing a block is counted once for each table: after the fork of the walk the sum is 4 and 2
-blocks are in use.
-
-</details>
-
+# %% [markdown]
+"""
 ## What people get wrong
 
 **"A fork copies memory."** It doesn't. A fork copies a *table*, a few numbers, and raises counts. The cost comes at the first
@@ -946,24 +946,36 @@ The plain code for checking any manager's books is `audit` above.
 
 **From lesson 1.** A 2,005-token prompt in blocks of 16: how many slots are allocated, how many of them are slack, and what is
 that in percent, of what?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("recall-2005")
 
-126 blocks, 2,016 slots, 11 of them slack: 0.55 % *of this allocation*. It is internal waste, in the last block only, and there is
-always less than one block of it per sequence.
-
-</details>
-
+# %% [markdown]
+"""
 **From lesson 2.** A 40-token prefix, blocks of 16. How many blocks can two *requests* with this prefix share? How many do parent
 and child share right after a *fork* at 40 tokens?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("recall-40")
 
-Two requests: 40 // 16 = 2, only the full blocks. A fork: all 3, the partly filled one too. That third block is the one that
-copy-on-write is for.
+# %% [markdown]
+"""
+## What you predicted
 
-</details>
+This cell counts that you committed to an answer, 2 points for all of the lesson's predictions. Whether you were right earns
+nothing and costs nothing.
+"""
 
+# %% nbgrader={"grade": true, "grade_id": "predictions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("03_copy_on_write/predictions", predictions("03_copy_on_write"))
+### BEGIN HIDDEN TESTS
+check("03_copy_on_write/predictions", predictions("03_copy_on_write"), thorough=True)
+### END HIDDEN TESTS
+
+# %% [markdown]
+"""
 Next: lesson 4, where your `BlockManager` drives a real transformer, and a missing copy turns a sibling's text wrong before your
 eyes.
 """
