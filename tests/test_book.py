@@ -2,9 +2,7 @@
 
 import ast
 import contextlib
-import functools
 import html
-import http.server
 import importlib.util
 import json
 import os
@@ -12,13 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from conftest import serving
 
 ROOT = Path(__file__).resolve().parents[1]
 LESSONS = sorted(path.parent.name for path in ROOT.glob("notebooks/*/*.ipynb"))
@@ -129,23 +128,8 @@ def test_no_stylesheet_or_script_loads_from_another_host(built):
 @pytest.fixture(scope="module")
 def served(built):
     """The address of the built book on this machine."""
-    handler = functools.partial(type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None}), directory=str(built))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; run `make setup`")
-    if program is None:
-        pytest.skip("no Chromium on this machine; Debian: apt-get install chromium")
-    with playwright.sync_playwright() as play:
-        started = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"])
-        yield started
-        started.close()
+    with serving(built) as address:
+        yield address
 
 
 def test_a_browser_asks_no_other_host_misses_no_file_and_fits_a_phone(pages, served, browser):
