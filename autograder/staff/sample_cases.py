@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 
+from autograder.prompts.kept import FILE
+from autograder.prompts.questions import of_lesson
 from autograder.staff.sample import (
     FULL,
     NOT_GRADABLE,
@@ -390,7 +392,15 @@ def make_class(sheets: dict[str, Sheet], students: int | None = None) -> list[Su
             submissions.append(_odd(student, odd[number - ORDINARY - 1], sheets))
         else:
             submissions += _ordinary(student, number, sheets)
-    return submissions
+    return [with_predictions(submission) for submission in submissions]
+
+
+def with_predictions(submission: Submission) -> Submission:
+    """Who did some work has committed the lesson's predictions too; they lie beside the notebook."""
+    if submission.expect not in (FULL, PARTIAL):
+        return submission
+    made = {asked.id: [{"answer": {f.key: 1 for f in asked.fields}, "at": "2026-10-12T14:00:00+02:00"}] for asked in of_lesson(submission.lesson, "predict")}
+    return replace(submission, files={**submission.files, FILE: (json.dumps(made, indent=1) + "\n").encode()})
 
 
 def _ordinary(student: str, number: int, sheets: dict[str, Sheet]) -> list[Submission]:
