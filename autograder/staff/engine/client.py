@@ -1,7 +1,7 @@
 """The grader's side: start the warm process, and run a notebook's cells in its forks.
 
     with Engine(settings, hide=[course]) as engine:
-        engine.kind                        # "root", "user" or "none": which sandbox this machine gives
+        engine.wait()                      # "root", "user" or "none": which sandbox this machine gives
         run(engine.lines[0], cells, …)     # one line for each worker
 
 A fork is never believed. It may send anything; what is not a list of outputs of the expected shape is left out, what
@@ -23,7 +23,6 @@ from pathlib import Path
 
 from autograder.staff.engine import outputs, sandbox, wire
 
-START_SECONDS = 60.0
 GRACE_SECONDS = 2.0
 TICK_SECONDS = 0.1
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[3])
@@ -49,6 +48,7 @@ class Settings:
     printable_kb: int = 256
     displayable_kb: int = 16384
     processes_mb: int = 5120
+    start_seconds: float = 60.0
     limits: sandbox.Limits = field(default_factory=sandbox.Limits)
 
 
@@ -84,14 +84,13 @@ class Engine:
             theirs.close()
         self.sockets = [ours for ours, _ in pairs]
         self.lines = [Line(ours, settings) for ours in self.sockets]
-        self._kind: str | None = None
+        self.kind: str | None = None
 
-    @property
-    def kind(self) -> str:
-        """Which sandbox there is; waits until the warm process is ready. Raises NoSandbox or EngineFailed."""
-        if self._kind is None:
+    def wait(self) -> str:
+        """Wait until the warm process is ready; which sandbox there is. Raises NoSandbox or EngineFailed."""
+        if self.kind is None:
             try:
-                said = wire.Reader(self.sockets[0].fileno(), 4096).receive(START_SECONDS)
+                said = wire.Reader(self.sockets[0].fileno(), 4096).receive(self.settings.start_seconds)
             except (wire.Ended, wire.Late):
                 self.process.kill()
                 why = self.process.stderr.read().decode("utf-8", "replace").strip().splitlines()
@@ -101,8 +100,8 @@ class Engine:
                     f"This machine gives no sandbox ({said['unavailable']}): grade on Linux as root or where users may make namespaces,"
                     " or add --no-sandbox if you trust every submission with your files."
                 )
-            self._kind = said["kind"]
-        return self._kind
+            self.kind = said["kind"]
+        return self.kind
 
     def close(self) -> None:
         for ours in self.sockets:
@@ -177,7 +176,7 @@ class Fork:
 
     def start(self, env: dict[str, str], files: dict[str, bytes]) -> None:
         wire.send(self.to, {"env": env, "files": {name: content.hex() for name, content in files.items()}})
-        said = self.reader.receive(START_SECONDS)
+        said = self.reader.receive(self.line.settings.start_seconds)
         if "ready" not in said:
             raise EngineFailed(f"A sandbox could not be made: {said.get('trouble')}.")
         self.home = said["home"]
