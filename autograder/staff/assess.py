@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat.notebooknode import NotebookNode
 from nbgrader import utils
+from nbgrader.preprocessors import IgnorePattern, LimitOutput
+from traitlets.config import Config
 
 from autograder.staff import intake, plugin, records, snapshot
 from autograder.staff.engine import client
@@ -29,7 +31,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What grading a lesson needs, and nothing of where it lies. files: what was released beside the notebook."""
+    """What grading a lesson needs, and nothing of where it lies.
+
+    files: what was released beside the notebook. options: the configuration of nbgrader's steps that change outputs.
+    """
 
     lesson: str
     master: NotebookNode
@@ -38,6 +43,7 @@ class Sheet:
     kernelspec: dict | None
     files: dict[str, bytes] = field(default_factory=dict)
     to_the_end: bool = False
+    options: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -80,6 +86,7 @@ def _assess(sheet: Sheet, record: Record, handed_in: Snapshot, line: client.Line
         nb, record.repairs = intake.take_in(folder, f"{sheet.lesson}.ipynb", sheet.master, sheet.released)
     _sanitise(nb, sheet)
     ran = run_notebook(nb, line, sheet.to_the_end, sheet.files)
+    _tidy_outputs(nb, sheet)
     record.cells = [plugin.mark_cell(cell, index, ran) for index, cell in enumerate(nb.cells) if utils.is_grade(cell)]
     record.state = records.AWAITING if any(mark.score is None for mark in record.cells) else records.GRADED
     comments = {c.metadata.nbgrader.grade_id: _comment(c) for c in nb.cells if utils.is_solution(c) or utils.is_task(c)}
@@ -100,6 +107,14 @@ def _sanitise(nb: NotebookNode, sheet: Sheet) -> None:
             meta["points"] = given.points
         if given.locked and utils.compute_checksum(cell) != given.checksum:
             cell.source = given.source
+
+
+def _tidy_outputs(nb: NotebookNode, sheet: Sheet) -> None:
+    """nbgrader's own two steps on outputs, between running and marking as there."""
+    config = Config(sheet.options)
+    for step in (IgnorePattern(config=config), LimitOutput(config=config)):
+        for index, cell in enumerate(nb.cells if step.enabled else []):
+            step.preprocess_cell(cell, {}, index)
 
 
 def _comment(cell: NotebookNode) -> str | None:

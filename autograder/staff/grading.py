@@ -51,7 +51,8 @@ def sheet_of(course: Course, keeper: Keeper, lesson: str, to_the_end: bool) -> S
             files[path.relative_to(released.parent).as_posix()] = path.read_bytes()
             left -= path.stat().st_size
     master = course.notebook("source", lesson)
-    return Sheet(lesson, read_own(master), read_own(released), rows.given, rows.kernelspec, files, to_the_end)
+    options = {name: dict(course.config[name]) for name in ("IgnorePattern", "LimitOutput") if name in course.config}
+    return Sheet(lesson, read_own(master), read_own(released), rows.given, rows.kernelspec, files, to_the_end, options)
 
 
 def grade_all(

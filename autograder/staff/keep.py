@@ -90,6 +90,7 @@ class Keeper:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             shutil.copy(found, target)
+            target.chmod(mode)
         for name in KEPT_BESIDE:
             if (entry := handed_in.get(name)) and entry.content is not None:
                 records.write_atomically(folder / name, entry.content.decode("utf-8", "replace"), mode)
