@@ -149,12 +149,15 @@ def _run_cells(shell: Shell, home: str, said: list[str], printable: int, display
     sys.path.insert(0, "")
     cells = Cells(shell, printable, displayable, os.path.join(os.environ["TMPDIR"], ".raw"))
     shell.user_ns["__name__"] = "__main__"
-    send, receive = wire.send, reader.receive
+    send, receive, me, number, leave = wire.send, reader.receive, os.getpid(), os.getpid, os._exit
     send(101, {"ready": said, "home": home})
     while True:
         try:
             message = receive(1e6)
-            send(101, cells.run(message["source"]))
+            answer = cells.run(message["source"])
+            if number() != me:
+                leave(0)  # a cell has forked, and its child has come back from the cell as well
+            send(101, answer)
         except KeyboardInterrupt:
             continue  # the interrupt of a cell that had just ended
 
