@@ -20,12 +20,12 @@ REACHING = {
     "reads a file beside the course": "harm(open({outside!r} + '/secret.txt').read())",
     "follows a link that it makes": "os.symlink({outside!r}, 'way'); harm(open('way/secret.txt').read())",
     "makes a hard link to a file outside": "os.link({outside!r} + '/secret.txt', os.path.join(os.environ['TMPDIR'], 'mine')); harm('linked')",
-    "writes beside the course": "open({outside!r} + '/planted-by-open', 'w').write('x'); harm('wrote')",
+    "writes beside the course": "Path({outside!r}, 'planted').write_text('x'); harm('wrote')",
     "connects to a port of this machine": "socket.create_connection(('127.0.0.1', {port}), 2); harm('connected')",
     "connects to a named socket": "s = socket.socket(socket.AF_UNIX); s.connect('\\0' + {name!r}); harm('connected')",
-    "looks for other processes": "[harm(p) for p in Path('/proc').glob('[0-9]*/cmdline') if b'staff.grading' in p.read_bytes()]",
-    "reads the grader's environment": "[harm(p) for p in Path('/proc').glob('[0-9]*/environ') if b'SECRET_OF_THE_GRADER' in p.read_bytes()]",
-    "goes through /proc to the first process's root": "harm(os.listdir('/proc/1/root' + {course!r}))",
+    "looks for other processes": "\nfor p in Path('/proc').glob('[0-9]*/cmdline'):\n    with contextlib.suppress(OSError):\n        if b'staff.grading' in p.read_bytes(): harm(p)",
+    "reads the grader's environment": "\nfor p in Path('/proc').glob('[0-9]*/environ'):\n    with contextlib.suppress(OSError):\n        if b'SECRET_OF_THE_GRADER' in p.read_bytes(): harm(p)",
+    "goes through /proc to other processes' root": "\nfor p in Path('/proc').glob('[0-9]*/root'):\n    with contextlib.suppress(OSError): harm(os.listdir(str(p) + {course!r}))",
     "looks at its parent's open files": "harm(os.listdir(f'/proc/{{os.getppid()}}/fd'))",
     "sees how the course is mounted": "harm(os.statvfs({course!r}))",
 }
@@ -61,9 +61,9 @@ BREAKING = {
     "traces the first process": "\nif libc.ptrace(16, 1, 0, 0) == 0: harm('ptrace')",
     "lets itself be traced": "\nif libc.ptrace(0, 0, 0, 0) == 0: harm('ptrace')",
     "reads another process's memory": "\nbuffer = (ctypes.c_char * 8)()\nif libc.process_vm_readv(1, buffer, 0, buffer, 0, 0) == 0: harm('process_vm_readv')",
-    "writes to /proc/sys": "open('/proc/sys/kernel/hostname', 'w').write('mine'); harm('renamed the machine')",
-    "asks the kernel to crash": "open('/proc/sysrq-trigger', 'w').write('c'); harm('sysrq')",
-    "protects itself from the lack of memory": "open('/proc/self/oom_score_adj', 'w').write('-1000'); harm('oom_score_adj')",
+    "writes to /proc/sys": "Path('/proc/sys/kernel/hostname').write_text('mine'); harm('renamed the machine')",
+    "asks the kernel to crash": "Path('/proc/sysrq-trigger').write_text('c'); harm('sysrq')",
+    "protects itself from the lack of memory": "Path('/proc/self/oom_score_adj').write_text('-1000'); harm('oom_score_adj')",
     "makes a user namespace": "\nif libc.unshare(0x10000000) == 0: harm('unshare')",
     "clones into a user namespace": "\nif subprocess.run(['unshare', '-Ur', 'true']).returncode == 0: harm('unshare')",
     "mounts something": "\nif libc.mount(b'none', b'/sandbox/work', b'tmpfs', 0, None) == 0: harm('mount')",
@@ -83,8 +83,8 @@ BREAKING = {
     "sends to the world": "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', ('192.0.2.1', 53)); harm('sent')",
     "makes a device": "os.mknod('disk', 0o60600, os.makedev(254, 0)); harm('device')",
     "removes everything": "shutil.rmtree('/', ignore_errors=True)",
-    "changes Python for those who come later": "open(os.__file__, 'a').write('#'); harm('wrote', os.__file__)",
-    "changes the course's package": "import autograder; open(autograder.__file__, 'a').write('#'); harm('wrote')",
+    "changes Python for those who come later": "Path(os.__file__).open('a').close(); harm('wrote', os.__file__)",
+    "changes the course's package": "import autograder; Path(autograder.__file__).open('a').close(); harm('wrote')",
     "reads the instructors' part": "import autograder; harm(os.listdir(os.path.dirname(autograder.__file__) + '/staff/templates'))",
     "leaves a daemon behind": "\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)\n    os._exit(0)",
     "leaves a program behind": "subprocess.Popen(['sleep', '4243'], start_new_session=True)",
@@ -96,16 +96,17 @@ BREAKING = {
     "sleeps with interrupts off": "signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(1000)",
     "shows something that never ends": "\nclass Slow:\n    def __repr__(self):\n        while True: pass\nSlow()",
     "raises what ends Python when shown": "\nclass Deadly(Exception):\n    def __str__(self): os._exit(3)\nraise Deadly",
-    "searches memory for other people's work": "\nfor o in gc.get_objects():\n    if isinstance(o, dict) and any(isinstance(v, str) and 'MARK_OF_' + 'THE_VICTIM' in v for v in list(o.values())): harm('found')",
+    "searches memory for other people's work": "\n\nimport re\nfor o in gc.get_objects():\n    if isinstance(o, dict) and any(isinstance(v, str) and re.search('MARK_OF_TH[E]_VICTIM', v) for v in list(o.values())): harm('found')",
     "searches its memory map for other people's work": """
-mark = ('MARK_OF_' + 'THE_VICTIM').encode()
+import re
+mark = re.compile(rb'MARK_OF_TH[E]_VICTIM')  # so that it does not find itself
 with open('/proc/self/mem', 'rb', 0) as memory:
     for line in open('/proc/self/maps'):
         if 'rw-p' in line and '[v' not in line:
             low, high = (int(n, 16) for n in line.split()[0].split('-'))
             with contextlib.suppress(OSError, ValueError, OverflowError):
                 memory.seek(low)
-                if mark in memory.read(min(high - low, 1 << 28)): harm('found')
+                if mark.search(memory.read(min(high - low, 1 << 28))): harm('found')
 """,
 }
 

@@ -16,6 +16,7 @@ from traitlets import Bool, Float, Integer, default
 from autograder.exercises import exercise_of
 from autograder.staff.engine import client, sandbox
 
+OWN = Path(__file__).resolve().parent
 NONCE = "AUTOGRADER_NONCE"
 LANGUAGE = {
     "codemirror_mode": {"name": "ipython", "version": 3}, "file_extension": ".py", "mimetype": "text/x-python", "name": "python",
@@ -100,7 +101,7 @@ def _shared_engine(settings: client.Settings, root: Path, no_sandbox: bool) -> c
 
 def start_engine(settings: client.Settings, root: Path, lines: int, no_sandbox: bool) -> client.Engine:
     """A warm process that is ready. no_sandbox allows to go on without one where the machine gives none."""
-    engine = client.Engine(settings, [root], lines)
+    engine = client.Engine(settings, [root, OWN], lines)
     try:
         engine.wait()
         return engine
@@ -108,6 +109,6 @@ def start_engine(settings: client.Settings, root: Path, lines: int, no_sandbox: 
         engine.close()
         if not no_sandbox:
             raise
-    engine = client.Engine(settings, [root], lines, no_sandbox=True)
+    engine = client.Engine(settings, [root, OWN], lines, no_sandbox=True)
     engine.wait()
     return engine
