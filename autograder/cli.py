@@ -15,7 +15,7 @@ STAFF = {
     "grade": "grade the collected submissions of one lesson",
     "doctor": "say what this machine has, what is missing, and the command that cures it",
 }
-MODULES = {"lessons": "lessons", "sample-class": "sample", "course": "course", "grade": "grading", "doctor": "doctor"}
+MODULES = {"lessons": "lessons", "sample-class": "sample", "course": "course", "grade": "grade", "doctor": "doctor"}
 
 
 def main(argv: list[str] | None = None) -> int:

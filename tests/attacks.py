@@ -23,7 +23,7 @@ REACHING = {
     "writes beside the course": "Path({outside!r}, 'planted').write_text('x'); harm('wrote')",
     "connects to a port of this machine": "socket.create_connection(('127.0.0.1', {port}), 2); harm('connected')",
     "connects to a named socket": "s = socket.socket(socket.AF_UNIX); s.connect('\\0' + {name!r}); harm('connected')",
-    "looks for other processes": "\nfor p in Path('/proc').glob('[0-9]*/cmdline'):\n    with contextlib.suppress(OSError):\n        if b'staff.grading' in p.read_bytes(): harm(p)",
+    "looks for other processes": "\nfor p in Path('/proc').glob('[0-9]*/cmdline'):\n    with contextlib.suppress(OSError):\n        if b'staff.grade' in p.read_bytes(): harm(p)",
     "reads the grader's environment": "\nfor p in Path('/proc').glob('[0-9]*/environ'):\n    with contextlib.suppress(OSError):\n        if b'SECRET_OF_THE_GRADER' in p.read_bytes(): harm(p)",
     "goes through /proc to other processes' root": "\nfor p in Path('/proc').glob('[0-9]*/root'):\n    with contextlib.suppress(OSError): harm(os.listdir(str(p) + {course!r}))",
     "looks at its parent's open files": "harm(os.listdir(f'/proc/{{os.getppid()}}/fd'))",

@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import attacks
 import nbformat
 import pytest
 
-import attacks
 from autograder.staff import course as course_command
 from autograder.staff import grading, records, sample
 from autograder.staff.sample_cases import file, own_cell, place
@@ -84,7 +84,7 @@ class Scene:
             handed_in(self.course, f"victim-{number}", with_cell(self.sheet, self.sheet.filled(), "mine = 'MARK_OF_THE_VICTIM' * 3"))
 
     def grade(self, *more):
-        command = [sys.executable, "-m", "autograder.staff.grading", LESSON, "--course", str(self.course.root), *more]
+        command = [sys.executable, "-m", "autograder.staff.grade", LESSON, "--course", str(self.course.root), *more]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "SECRET_OF_THE_GRADER": "1"}
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
 
@@ -165,7 +165,7 @@ def test_the_attacks_do_harm_where_there_is_no_sandbox(tmp_path):
     cells = {name: client.Cell([attacks.HEAD + source.format(**scene.words)]) for name, source in attacks.REACHING.items()}
     os.environ["SECRET_OF_THE_GRADER"] = "1"
     try:
-        sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "staff.grading"])
+        sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "staff.grade"])
         with client.Engine(client.Settings(), [], no_sandbox=True) as engine:
             engine.wait()
             client.run(engine.lines[0], list(cells.values()), {}, {})

@@ -196,7 +196,7 @@ class TestClass:
         copy = tmp_path / "course"
         shutil.copytree(course.root, copy, ignore=shutil.ignore_patterns("exchange", "cache", "autograded", "records", "feedback"))
         _repoint(course, copy)
-        command = [sys.executable, "-m", "autograder.staff.grading", "02_prefix_sharing", "--course", str(copy), "--workers", "1"]
+        command = [sys.executable, "-m", "autograder.staff.grade", "02_prefix_sharing", "--course", str(copy), "--workers", "1"]
         command += [f"--student={student}" for student in ("s01", "s02", "s03")]
         first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         line = first.stdout.readline()

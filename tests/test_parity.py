@@ -4,11 +4,11 @@ import re
 import shutil
 
 import nbformat
-import pytest
-
 import plain_course
-from conftest import ROOT, run
+import pytest
 from plain_course import LESSON
+
+from conftest import ROOT, run
 
 pytestmark = pytest.mark.xdist_group("class")
 
@@ -32,7 +32,7 @@ def both(tmp_path_factory):
     # As a kernel has it where nobody has set another backend.
     done = run("nbgrader", "autograde", LESSON, cwd=stock, PYTHONPATH="", MPLBACKEND="module://matplotlib_inline.backend_inline")
     assert done.returncode == 0, done.stderr[-3000:]
-    done = run("python", "-m", "autograder.staff.grading", LESSON, cwd=ours, PYTHONPATH=str(ROOT))
+    done = run("python", "-m", "autograder.staff.grade", LESSON, cwd=ours, PYTHONPATH=str(ROOT))
     assert done.returncode == 0, done.stderr[-3000:]
     return stock, ours
 

@@ -93,22 +93,25 @@ _engines: dict[tuple, client.Engine] = {}
 def _shared_engine(settings: client.Settings, root: Path, no_sandbox: bool) -> client.Engine:
     """One warm process for all submissions that this nbgrader process grades."""
     key = (settings, root, no_sandbox)
-    if key not in _engines or _engines[key].process.poll() is not None:
-        _engines[key] = engine = start_engine(settings, root, 1, no_sandbox)
+    if key not in _engines or not _engines[key].alive:
+        _engines[key] = engine = start_engine(settings, root, client.Warm(), no_sandbox)
         atexit.register(engine.close)
     return _engines[key]
 
 
-def start_engine(settings: client.Settings, root: Path, lines: int, no_sandbox: bool) -> client.Engine:
-    """A warm process that is ready. no_sandbox allows to go on without one where the machine gives none."""
-    engine = client.Engine(settings, [root, OWN], lines)
+def start_engine(settings: client.Settings, root: Path, warm: client.Warm, no_sandbox: bool) -> client.Engine:
+    """An engine that is ready. no_sandbox allows to go on without one where the machine gives none."""
+    engine = client.Engine(settings, [root, OWN], warm)
     try:
         engine.wait()
-        return engine
     except client.NoSandbox:
         engine.close()
         if not no_sandbox:
             raise
-    engine = client.Engine(settings, [root, OWN], lines, no_sandbox=True)
-    engine.wait()
+        # A fresh process: the other one may have stopped half-way into its jail.
+        engine = client.Engine(settings, [root, OWN], client.Warm(len(warm.sockets)), no_sandbox=True)
+        engine.wait()
+    except client.EngineFailed:
+        engine.close()
+        raise
     return engine

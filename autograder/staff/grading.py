@@ -1,4 +1,4 @@
-"""`autograder grade`: every submission of a lesson through intake, sandbox and judge into nbgrader's gradebook.
+"""Grade a class: every submission through intake, sandbox and judge into nbgrader's gradebook.
 
 One submission cannot stop another, a run that is stopped goes on where it was, and a submission whose bytes, lesson
 and grading code are those of its record is not run again.
@@ -6,9 +6,6 @@ and grading code are those of its record is not run again.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -16,13 +13,13 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from autograder.staff import course_root, records
+from autograder.staff import records
 from autograder.staff.assess import Sheet, failed
-from autograder.staff.courses import Busy, Course, nbgraders_surroundings
+from autograder.staff.courses import Course, nbgraders_surroundings
 from autograder.staff.engine import client
 from autograder.staff.execute import ExecuteInSandbox, start_engine
 from autograder.staff.intake import read_own
-from autograder.staff.keep import Keeper, NotReleased
+from autograder.staff.keep import Keeper
 from autograder.staff.records import Record, write_atomically
 from autograder.staff.workers import Done, Who, assess_all
 
@@ -63,15 +60,19 @@ def grade_all(
     tell: Callable[[Record, int, int], None] = lambda record, done, total: None,
     no_sandbox: bool = False,
     say: Callable[[str], None] = lambda line: None,
+    warm: client.Warm | None = None,
 ) -> list[Record]:
-    """Grade (lesson, student) pairs, those that must run; `tell(record, done, total)` hears of each one that ran."""
+    """Grade (lesson, student) pairs, those that must run; `tell(record, done, total)` hears of each one that ran.
+
+    warm: a warm process that the caller has started already, with as many lines as there shall be workers.
+    """
     course = Course(root)
     with course.alone(), nbgraders_surroundings():
         keeper = Keeper(course)
         try:
             kept, todo = _what_to_do(course, keeper, work, again)
             if todo:
-                kept += _grade(course, keeper, todo, workers, tell, no_sandbox, say)
+                kept += _grade(course, keeper, todo, workers, tell, no_sandbox, say, warm)
         finally:
             keeper.close()
     return sorted(kept, key=lambda record: (record.lesson, record.student))
@@ -91,13 +92,21 @@ def _what_to_do(course: Course, keeper: Keeper, work: list[Who], again: bool) ->
 
 
 def _grade(
-    course: Course, keeper: Keeper, todo: list[Who], workers: int, tell: Callable[[Record, int, int], None], no_sandbox: bool, say: Callable[[str], None]
+    course: Course,
+    keeper: Keeper,
+    todo: list[Who],
+    workers: int,
+    tell: Callable[[Record, int, int], None],
+    no_sandbox: bool,
+    say: Callable[[str], None],
+    warm: client.Warm | None,
 ) -> list[Record]:
     options = ExecuteInSandbox(config=course.config)
     sheets = {lesson: sheet_of(course, keeper, lesson, options.run_to_the_end) for lesson in sorted({lesson for lesson, _ in todo})}
     keeper.engine.dispose()  # no connection of ours may be in the workers
     ran = []
-    with start_engine(options.settings(), course.root, max(1, min(workers, len(todo))), no_sandbox or options.no_sandbox) as engine:
+    warm = warm or client.Warm(max(1, min(workers, len(todo))))
+    with start_engine(options.settings(), course.root, warm, no_sandbox or options.no_sandbox) as engine:
         say(SANDBOXES[engine.kind])
         for done in assess_all(course, sheets, engine, todo):
             ran.append(_keep(course, keeper, done))
@@ -143,34 +152,7 @@ class Progress:
         )  # fmt: skip
 
 
-def main(argv: list[str]) -> int:
-    options = _parser().parse_args(argv)
-    told = sys.stderr if options.json else sys.stdout
-    try:
-        course = Course(options.course or course_root())
-        work = _chosen(course, options.lesson, options.student)
-        graded = grade_all(
-            course.root, work, options.workers, options.again, Progress(told), options.no_sandbox, lambda line: print(line, file=sys.stderr)
-        )
-    except (FileNotFoundError, NotReleased, Busy, client.NoSandbox, client.EngineFailed, OSError) as problem:
-        print(f"autograder grade: {problem}", file=sys.stderr)
-        return 1
-    except SQLAlchemyError as problem:
-        first = str(problem.__cause__ or problem).splitlines()[0]
-        print(f"autograder grade: the gradebook cannot be used ({first}): see that it is there, writable, and held by no other program.", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nStopped. What is graded is kept; the same command goes on from here.", file=sys.stderr)
-        return 130
-    for record in graded:
-        if record.state in (records.NOT_GRADABLE, records.FAILED):
-            print(f"{record.student} {record.lesson}: {record.reasons()[0]}", file=told)
-    if options.json:
-        print(json.dumps([records.summary(record) for record in graded], indent=1, ensure_ascii=False))
-    return exit_code(graded)
-
-
-def _chosen(course: Course, lessons: list[str], students: list[str] | None) -> list[Who]:
+def chosen(course: Course, lessons: list[str], students: list[str] | None) -> list[Who]:
     """The submissions that were asked for. Raises FileNotFoundError with the names that exist."""
     known = course.lessons()
     if unknown := [lesson for lesson in lessons if lesson not in known]:
@@ -186,19 +168,3 @@ def exit_code(graded: list[Record]) -> int:
     if any(record.state == records.FAILED for record in graded):
         return 1
     return 3 if any(record.state == records.NOT_GRADABLE for record in graded) else 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="autograder grade", description=__doc__.splitlines()[0])
-    parser.add_argument("lesson", nargs="*", metavar="LESSON", help="lessons to grade (default: all)")
-    parser.add_argument("--course", type=Path, help="the course folder (default: the one around here)")
-    parser.add_argument("--student", action="append", metavar="ID", help="only this student; may be given several times")
-    parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="submissions at once (default: %(default)s)")
-    parser.add_argument("--again", action="store_true", help="grade again what is already graded")
-    parser.add_argument("--no-sandbox", action="store_true", help="where the machine gives no sandbox, run submissions with all your rights")
-    parser.add_argument("--json", action="store_true", help="print one JSON document; progress goes to stderr")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

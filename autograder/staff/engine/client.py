@@ -1,6 +1,6 @@
 """The grader's side: start the warm process, and run a notebook's cells in its forks.
 
-    with Engine(settings, hide=[course]) as engine:
+    with Engine(settings, hide=[course], Warm(lines=2)) as engine:
         engine.wait()                      # "root", "user" or "none": which sandbox this machine gives
         run(engine.lines[0], cells, …)     # one line for each worker
 
@@ -11,7 +11,6 @@ after what came before (tests excepted) has run again for what it defines.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -63,45 +62,21 @@ class Cell:
     happened: str | None = None
 
 
-class Engine:
-    """The warm process, with a line to it for each worker."""
+class Warm:
+    """The warm process, started and told nothing yet: it can import while the grader still reads its own parts."""
 
-    def __init__(self, settings: Settings, hide: list[Path], lines: int = 1, no_sandbox: bool = False):
-        self.settings = settings
+    def __init__(self, lines: int = 1):
         if not hasattr(os, "fork"):
             raise NoSandbox(f"{sys.platform} has neither a sandbox nor forks: grade on Linux, in a virtual machine or in WSL.")
         pairs = [socket.socketpair() for _ in range(lines)]
-        config = {
-            "no_sandbox": no_sandbox, "hide": [str(path) for path in hide], "limits": asdict(settings.limits),
-            "printable_kb": settings.printable_kb, "displayable_kb": settings.displayable_kb, "parent": os.getpid(),
-        }  # fmt: skip
         fds = [theirs.fileno() for _, theirs in pairs]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "autograder.staff.engine.zygote", json.dumps(config), *map(str, fds)],
+            [sys.executable, "-m", "autograder.staff.engine.zygote", str(os.getpid()), *map(str, fds)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=fds, env=_environment(), start_new_session=True,
         )  # fmt: skip
         for _, theirs in pairs:
             theirs.close()
         self.sockets = [ours for ours, _ in pairs]
-        self.lines = [Line(ours, settings) for ours in self.sockets]
-        self.kind: str | None = None
-
-    def wait(self) -> str:
-        """Wait until the warm process is ready; which sandbox there is. Raises NoSandbox or EngineFailed."""
-        if self.kind is None:
-            try:
-                said = wire.Reader(self.sockets[0].fileno(), 4096).receive(self.settings.start_seconds)
-            except (wire.Ended, wire.Late):
-                self.process.kill()
-                why = self.process.stderr.read().decode("utf-8", "replace").strip().splitlines()
-                raise EngineFailed(f"The process that runs submissions did not start: {why[-1] if why else 'it said nothing'}.") from None
-            if "unavailable" in said:
-                raise NoSandbox(
-                    f"This machine gives no sandbox ({said['unavailable']}): grade on Linux as root or where users may make namespaces,"
-                    " or add --no-sandbox if you trust every submission with your files."
-                )
-            self.kind = said["kind"]
-        return self.kind
 
     def close(self) -> None:
         for ours in self.sockets:
@@ -112,6 +87,46 @@ class Engine:
             self.process.kill()
             self.process.wait()
         self.process.stderr.close()
+
+
+class Engine:
+    """The warm process at work, with a line to it for each worker."""
+
+    def __init__(self, settings: Settings, hide: list[Path], warm: Warm | None = None, no_sandbox: bool = False):
+        """hide: folders that a submission must not see wherever they lie."""
+        self.settings, self.warm = settings, warm or Warm()
+        self.lines = [Line(ours, settings) for ours in self.warm.sockets]
+        self.kind: str | None = None
+        self.config = {
+            "no_sandbox": no_sandbox, "hide": [str(path) for path in hide], "limits": asdict(settings.limits),
+            "printable_kb": settings.printable_kb, "displayable_kb": settings.displayable_kb,
+        }  # fmt: skip
+
+    def wait(self) -> str:
+        """Wait until the warm process is ready; which sandbox there is. Raises NoSandbox or EngineFailed."""
+        if self.kind is None:
+            fd = self.warm.sockets[0].fileno()
+            try:
+                wire.send(fd, self.config)
+                said = wire.Reader(fd, 4096).receive(self.settings.start_seconds)
+            except (wire.Ended, wire.Late):
+                self.warm.process.kill()
+                why = self.warm.process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+                raise EngineFailed(f"The process that runs submissions did not start: {why[-1] if why else 'it said nothing'}.") from None
+            if "unavailable" in said:
+                raise NoSandbox(
+                    f"This machine gives no sandbox ({said['unavailable']}): grade on Linux as root or where users may make namespaces,"
+                    " or add --no-sandbox if you trust every submission with your files."
+                )
+            self.kind = said["kind"]
+        return self.kind
+
+    @property
+    def alive(self) -> bool:
+        return self.warm.process.poll() is None
+
+    def close(self) -> None:
+        self.warm.close()
 
     def __enter__(self) -> Engine:
         return self

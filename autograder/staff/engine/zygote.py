@@ -1,9 +1,10 @@
 """The warm process: imports what lessons import, moves into the jail, and forks when a grader asks.
 
-    python -m autograder.staff.engine.zygote CONFIG FD…
+    python -m autograder.staff.engine.zygote PARENT FD…
 
 It never sees a submission: a fork gets two pipes and reads its cells from there. It holds no file of the course, and
-its environment is an empty one, so that a fork inherits nothing worth reading. Each FD is a socket to one grader:
+its environment is an empty one, so that a fork inherits nothing worth reading. Each FD is a socket to one grader; the
+first brings the configuration as a message, then on each:
 
     b"f" with two descriptors   fork; answers the process's number
     b"i" + number               interrupt it
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import select
 import signal
@@ -163,14 +163,18 @@ def _run_cells(shell: Shell, home: str, said: list[str], printable: int, display
 
 
 def main() -> None:
-    config, fds = json.loads(sys.argv[1]), [int(fd) for fd in sys.argv[2:]]
+    parent, *fds = map(int, sys.argv[1:])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     graders = [socket.socket(fileno=fd) for fd in fds]
     if sandbox.libc is not None:
         sandbox.libc("prctl", sandbox.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != config["parent"]:
-            return
+    if os.getppid() != parent:
+        return
     shell = preload()
+    try:
+        config = wire.Reader(fds[0], 1 << 20).receive(3600)
+    except wire.Ended:
+        return  # the grader had nothing to run
     try:
         forks = sandbox.Forks(None if config["no_sandbox"] else [sandbox.Path(path) for path in config["hide"]])
     except sandbox.Unavailable as problem:
