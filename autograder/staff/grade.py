@@ -6,6 +6,7 @@ The warm process starts before anything else is imported: the two take about as 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -44,8 +45,9 @@ def _grade(options: argparse.Namespace, warm: client.Warm) -> int:
         graded = grading.grade_all(
             course.root, work, options.workers, options.again, grading.Progress(told), options.no_sandbox, lambda line: print(line, file=sys.stderr), warm
         )
-    except (FileNotFoundError, NotReleased, Busy, client.NoSandbox, client.EngineFailed, OSError) as problem:
-        print(f"autograder grade: {problem}", file=sys.stderr)
+    except (NotReleased, Busy, client.NoSandbox, client.EngineFailed, OSError) as problem:
+        full = isinstance(problem, OSError) and problem.errno == errno.ENOSPC
+        print(f"autograder grade: {'the disk is full: make room, and the same command goes on from here.' if full else problem}", file=sys.stderr)
         return 1
     except SQLAlchemyError as problem:
         first = str(problem.__cause__ or problem).splitlines()[0]

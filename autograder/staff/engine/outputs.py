@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 MOST = 1000
+JSON_KIND = re.compile(r"application/(.*\+)?json")  # the only kinds whose data is more than text
 LONGEST_NAME = 200
 
 
@@ -38,7 +41,8 @@ def _clean(output: dict) -> dict | None:
     if kind in ("display_data", "execute_result"):
         data = output.get("data") if isinstance(output.get("data"), dict) else {}
         metadata = output.get("metadata") if isinstance(output.get("metadata"), dict) else {}
-        made = {"output_type": kind, "data": {text(k): plain(v) for k, v in data.items()}, "metadata": plain(metadata)}
+        shown = {text(k): plain(v) for k, v in data.items() if isinstance(v, str) or JSON_KIND.fullmatch(str(k))}
+        made = {"output_type": kind, "data": shown, "metadata": plain(metadata)}
         if kind == "execute_result":
             count = output.get("execution_count")
             made["execution_count"] = count if type(count) is int and 0 < count < 2**31 else None

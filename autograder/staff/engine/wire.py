@@ -46,7 +46,10 @@ class Reader:
             if not select.select([self.fd], [], [], min(left, tick or left))[0]:
                 on_tick()
                 continue
-            part = os.read(self.fd, 1 << 18)
+            try:
+                part = os.read(self.fd, 1 << 18)
+            except ConnectionError:
+                part = b""
             if not part:
                 raise Ended("the pipe was closed")
             self.got += part
