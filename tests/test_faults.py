@@ -161,7 +161,7 @@ def test_what_was_handed_in_anew_is_graded_anew_and_nothing_else(course):
     path.write_text(path.read_text().replace("x * 3", "x * 2"))
     done = grade(course)
     assert done.stdout.startswith("[1/1] s01")
-    assert dict((row[0], row[3]) for row in plain_course.rows(course)["grades"] if row[1] == "double-test")["s01"] == 2
+    assert {row[0]: row[3] for row in plain_course.rows(course)["grades"] if row[1] == "double-test"}["s01"] == 2
 
 
 def test_grading_as_json_is_one_document_with_nothing_else(course):

@@ -89,8 +89,7 @@ def _assess(sheet: Sheet, record: Record, handed_in: Snapshot, line: client.Line
     _tidy_outputs(nb, sheet)
     record.cells = [plugin.mark_cell(cell, index, ran) for index, cell in enumerate(nb.cells) if utils.is_grade(cell)]
     record.state = records.AWAITING if any(mark.score is None for mark in record.cells) else records.GRADED
-    comments = {c.metadata.nbgrader.grade_id: _comment(c) for c in nb.cells if utils.is_solution(c) or utils.is_task(c)}
-    return Assessed(record, nbformat.writes(nb, version=4), comments)
+    return Assessed(record, nbformat.writes(nb, version=4), comments_of(nb))
 
 
 def _sanitise(nb: NotebookNode, sheet: Sheet) -> None:
@@ -115,6 +114,11 @@ def _tidy_outputs(nb: NotebookNode, sheet: Sheet) -> None:
     for step in (IgnorePattern(config=config), LimitOutput(config=config)):
         for index, cell in enumerate(nb.cells if step.enabled else []):
             step.preprocess_cell(cell, {}, index)
+
+
+def comments_of(nb: NotebookNode) -> dict[str, str | None]:
+    """grade_id → nbgrader's automatic comment, for every answer."""
+    return {c.metadata.nbgrader.grade_id: _comment(c) for c in nb.cells if utils.is_solution(c) or utils.is_task(c)}
 
 
 def _comment(cell: NotebookNode) -> str | None:

@@ -42,6 +42,11 @@ def _grade(options: argparse.Namespace, warm: client.Warm) -> int:
     try:
         course = Course(options.course or course_root())
         work = grading.chosen(course, options.lesson, options.student)
+        if options.undo:
+            for record in (back := grading.undo(course.root, work)):
+                print(f"{record.student} {record.lesson}: {record.state if record.score is None else f'{record.score:g}'} again", file=told)
+            print(f"{len(back)} put back. Marks given by hand were left as they are.", file=told)
+            return 0
         graded = grading.grade_all(
             course.root, work, options.workers, options.again, grading.Progress(told), options.no_sandbox, lambda line: print(line, file=sys.stderr), warm
         )
@@ -77,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--student", action="append", metavar="ID", help="only this student; may be given several times")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="submissions at once (default: %(default)s)")
     parser.add_argument("--again", action="store_true", help="grade again what is already graded")
+    parser.add_argument("--undo", action="store_true", help="put back the marks that the last run replaced")
     parser.add_argument("--no-sandbox", action="store_true", help="where the machine gives no sandbox, run submissions with all your rights")
     parser.add_argument("--json", action="store_true", help="print one JSON document; progress goes to stderr")
     return parser

@@ -21,6 +21,7 @@ from autograder.staff.execute import ExecuteInSandbox, start_engine
 from autograder.staff.intake import read_own
 from autograder.staff.keep import Keeper
 from autograder.staff.records import Record, write_atomically
+from autograder.staff.regrade import Replaced, moved
 from autograder.staff.workers import Done, Who, assess_all
 
 RELEASED_MB = 16
@@ -104,14 +105,38 @@ def _grade(
     options = ExecuteInSandbox(config=course.config)
     sheets = {lesson: sheet_of(course, keeper, lesson, options.run_to_the_end) for lesson in sorted({lesson for lesson, _ in todo})}
     keeper.engine.dispose()  # no connection of ours may be in the workers
-    ran = []
+    ran, moves, replaced = [], [], Replaced(course)
+    replaced.begin()
     warm = warm or client.Warm(max(1, min(workers, len(todo))))
     with start_engine(options.settings(), course.root, warm, no_sandbox or options.no_sandbox) as engine:
         say(SANDBOXES[engine.kind])
         for done in assess_all(course, sheets, engine, todo):
+            before = replaced.remember(done.assessed.record.lesson, done.assessed.record.student)
             ran.append(_keep(course, keeper, done))
             tell(ran[-1], len(ran), len(todo))
+            if before and (move := moved(before, ran[-1])):
+                moves.append(move)
+    replaced.end()
+    _say_moves(moves, say)
     return ran
+
+
+def _say_moves(moves: list[str], say: Callable[[str], None]) -> None:
+    if moves:
+        say(f"{len(moves)} moved; `autograder grade --undo` puts the marks back as they were:")
+        for move in sorted(moves):
+            say(f"  {move}")
+
+
+def undo(root: Path, work: list[Who] | None = None) -> list[Record]:
+    """Put back the marks that the last run replaced, of everybody or of these. Marks given by hand stay."""
+    course = Course(root)
+    with course.alone(), nbgraders_surroundings():
+        keeper, replaced = Keeper(course), Replaced(course)
+        try:
+            return [replaced.undo(keeper, *who) for who in replaced.entries() if work is None or who in work]
+        finally:
+            keeper.close()
 
 
 def _keep(course: Course, keeper: Keeper, done: Done) -> Record:
