@@ -44,10 +44,10 @@ def table(course, kind):
 def test_a_zero_is_told_from_every_kind_of_absence(course):
     rows = {row[0]: row[5:9] for row in table(course, "csv")[1:]}
     assert rows == {
-        "ann": ["awaiting manual marks", "4.5", "10.5", ""],
+        "ann": ["awaiting manual marks", "4", "10.5", ""],
         "bob": ["awaiting manual marks", "0", "10.5", ""],
         "cyd": ["not gradable", "", "", ""],
-        "dan": ["awaiting manual marks", "0", "10.5", "4.5"],
+        "dan": ["awaiting manual marks", "0", "10.5", "4"],
         "eve": ["not submitted", "", "", ""],
         "flo": ["not graded yet", "", "", ""],
     }
@@ -65,7 +65,7 @@ def test_names_with_commas_quotes_line_ends_and_formulas_stay_in_their_cells(cou
 def test_canvas_has_the_points_in_its_second_line_and_empty_cells_for_no_mark(course):
     head, points, *people = table(course, "canvas")
     assert (head[0], head[5:], points[5:]) == ("Student", [LESSON], ["10.5"])
-    assert {row[2]: row[5] for row in people} == {"ann": "4.5", "bob": "0", "cyd": "", "dan": "0", "eve": "", "flo": ""}
+    assert {row[2]: row[5] for row in people} == {"ann": "4", "bob": "0", "cyd": "", "dan": "0", "eve": "", "flo": ""}
 
 
 def test_moodle_has_a_column_for_each_lesson(course):

@@ -111,6 +111,12 @@ def load(folder: Path, lesson: str, student: str) -> Record | None:
         return None
 
 
+def load_all(folder: Path) -> list[Record]:
+    """Every record there is, by lesson and student."""
+    found = sorted((path.parent.name, path.stem) for path in folder.glob("[!.]*/[!.]*.json"))
+    return [record for who in found if (record := load(folder, *who)) is not None]
+
+
 def save(folder: Path, record: Record) -> None:
     """Write the record in one step: a reader, or a run that is killed, sees the old one or the new one."""
     data = {"schema": SCHEMA, **dataclasses.asdict(record)}
