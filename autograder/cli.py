@@ -12,10 +12,12 @@ STAFF = {
     "lessons": "derive notebooks and pages from the lessons' texts",
     "sample-class": "write a class of sample submissions",
     "course": "make the sample course, collect, grade, write feedback and print the marks",
-    "grade": "grade the collected submissions of one lesson",
+    "grade": "grade the collected submissions, each in a sandbox",
+    "report": "the graded class at a glance: promises missed, mistakes, who needs a person",
+    "export": "marks as a table for a spreadsheet, Canvas or Moodle",
     "doctor": "say what this machine has, what is missing, and the command that cures it",
 }
-MODULES = {"lessons": "lessons", "sample-class": "sample", "course": "course", "grade": "grading", "doctor": "doctor"}
+MODULES = {"lessons": "lessons", "sample-class": "sample", "course": "course", "grade": "grade", "report": "report", "export": "export", "doctor": "doctor"}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -7,7 +7,7 @@ import pytest
 from autograder.staff import records
 from autograder.staff.feedback import render
 from autograder.staff.records import CellMark, Record
-from autograder.staff.report import mark_text, summarise, table, write_report
+from autograder.staff.report import main, mark_text, summarise, summary, table, write_report
 
 
 def promise(id, held, history=(), expected="", actual="", hint=""):
@@ -112,3 +112,33 @@ def test_the_report_counts_the_mistakes_that_were_recognised(tmp_path):
     page = write_report(tmp_path / "report.html", both, ["01_small"], {}).read_text("utf-8")
     assert "Mistakes recognised" in page
     assert "copied at the fork" in page
+
+
+def test_the_summary_counts_names_what_was_missed_and_says_who_needs_a_person():
+    silent = CellMark("u", "01_small/g", 2.0, 0.0, note="Python ended in this cell")
+    essay = CellMark("essay", None, 3.0, None)
+    class_of = [
+        graded(CellMark("t", "01_small/f", 2.0, 1.0, verdict=verdict(SEEN)), silent),
+        Record("01_small", "s02", records.AWAITING, cells=[essay]),
+        Record("01_small", "s03", records.NOT_GRADABLE, None, "it is empty", None, "Save it."),
+        Record("01_small", "s04", records.GRADED, cells=[CellMark("t", "01_small/f", 2.0, 2.0, verdict=verdict(promise("size", True)))]),
+    ]
+    assert summary(summarise(class_of, ["01_small"])).splitlines() == [
+        "01 small",
+        "  4 handed in, 3 with marks, 1 full, mean 1.0",
+        "  promises that did not hold",
+        "       1  f: The promise size.",
+        "  for a person to look at",
+        "    s01: did not answer its checks: g",
+        "    s02: essay awaits a mark",
+        "    s03: not gradable: it is empty. Save it.",
+    ]
+
+
+def test_the_report_command_reads_the_records_and_refuses_without_any(tmp_path, capsys):
+    assert main(["--course", str(tmp_path)]) == 1
+    assert "run `autograder grade` first" in capsys.readouterr().err
+    records.save(tmp_path / "records", graded(CellMark("t", "01_small/f", 2.0, 1.0, verdict=verdict(SEEN))))
+    assert main(["--course", str(tmp_path)]) == 0
+    assert "1 handed in" in capsys.readouterr().out
+    assert "The promise size." in (tmp_path / "report.html").read_text("utf-8")

@@ -14,7 +14,7 @@ from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.exercises import EXERCISES
 from autograder.staff import course as course_command
-from autograder.staff import grading, kernel, plugin, records, sample
+from autograder.staff import execute, grading, plugin, records, sample
 from autograder.staff.records import CellMark, Record
 from conftest import ROOT, needs_sources, run
 
@@ -117,7 +117,7 @@ class TestClass:
             stale = {
                 (student, lesson)
                 for (student, lesson), (_, record) in found.items()
-                if not grading.is_current(course, record, grading.submission_key(course, lesson, student))
+                if not grading.is_current(grading.Course(course.root), record, grading.Course(course.root).read(lesson, student)[1])
             }
         finally:
             source.write_bytes(before)
@@ -126,7 +126,7 @@ class TestClass:
     def test_stock_nbgrader_gives_the_same_marks(self, graded, tmp_path):
         course, found = graded
         copy = tmp_path / "course"
-        shutil.copytree(course.root, copy, ignore=shutil.ignore_patterns("exchange", "cache", "autograded", "records", "feedback", "prepared", "submitted"))
+        shutil.copytree(course.root, copy, ignore=shutil.ignore_patterns("exchange", "cache", "autograded", "records", "feedback", "submitted"))
         _repoint(course, copy)
         chosen = [who for who, (s, r) in found.items() if s.lesson.startswith("02") and r.score is not None and who[0] in ("s01", "s04") or "twice" in s.what]
         for student, lesson in chosen:
@@ -194,9 +194,9 @@ class TestClass:
     def test_a_killed_run_goes_on_where_it_was(self, graded, tmp_path):
         course, found = graded
         copy = tmp_path / "course"
-        shutil.copytree(course.root, copy, ignore=shutil.ignore_patterns("exchange", "cache", "autograded", "records", "feedback", "prepared"))
+        shutil.copytree(course.root, copy, ignore=shutil.ignore_patterns("exchange", "cache", "autograded", "records", "feedback"))
         _repoint(course, copy)
-        command = [sys.executable, "-m", "autograder.staff.grading", "02_prefix_sharing", "--course", str(copy), "--workers", "1"]
+        command = [sys.executable, "-m", "autograder.staff.grade", "02_prefix_sharing", "--course", str(copy), "--workers", "1"]
         command += [f"--student={student}" for student in ("s01", "s02", "s03")]
         first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         line = first.stdout.readline()
@@ -323,8 +323,8 @@ def test_an_error_after_the_check_takes_no_mark_and_a_second_transcript_adds_non
 
 
 def test_the_checks_of_a_test_run_one_by_one_and_other_cells_as_they_are():
-    assert kernel.parts_of(test_cell(CHECK, [])) == [line.replace('"', "'") for line in CHECK.split("\n")]
-    assert kernel.parts_of(test_cell("%time f()\nassert True", [])) == ["%time f()\nassert True"]
+    assert execute.parts_of(test_cell(CHECK, [])) == [line.replace('"', "'") for line in CHECK.split("\n")]
+    assert execute.parts_of(test_cell("%time f()\nassert True", [])) == ["%time f()\nassert True"]
 
 
 # ---- records ----

@@ -52,20 +52,16 @@ MASTER = lesson(True, KEY, KEY.replace("double", "triple"))
 
 @pytest.fixture
 def hand_in(tmp_path):
-    """Hand in files (name → bytes) or one notebook, and get the prepared notebook and the notes."""
-    master, released = tmp_path / "source" / f"{LESSON}.ipynb", tmp_path / "release" / f"{LESSON}.ipynb"
-    for path, content in ((master, MASTER), (released, RELEASED)):
-        path.parent.mkdir()
-        path.write_text(json.dumps(content))
+    """Hand in files (name → bytes) or one notebook, and get the rebuilt notebook and the notes."""
+    master, released = (nbformat.from_dict(made) for made in (MASTER, RELEASED))
 
     def prepare(given, name=f"{LESSON}.ipynb"):
-        submitted, prepared = tmp_path / "submitted", tmp_path / "prepared"
+        submitted = tmp_path / "submitted"
         submitted.mkdir(exist_ok=True)
         files = given if name is None else {name: given if isinstance(given, bytes) else json.dumps(given).encode()}
         for name, content in files.items():
             (submitted / name).write_bytes(content)
-        notes = intake.prepare(submitted, master, released, prepared)
-        return nbformat.read(prepared / f"{LESSON}.ipynb", as_version=4), notes
+        return intake.take_in(submitted, f"{LESSON}.ipynb", master, released)
 
     return prepare
 

@@ -18,8 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autograder.staff import course_root, records, sample
+from autograder.staff.courses import Busy, Course, nbgraders_surroundings
+from autograder.staff.engine.client import EngineFailed, NoSandbox
 from autograder.staff.feedback import write_feedback
-from autograder.staff.grading import Course, Progress, grade_all, nbgraders_surroundings
+from autograder.staff.grading import Progress, grade_all
 from autograder.staff.records import Record, write_atomically
 from autograder.staff.report import table, write_report
 
@@ -106,7 +108,7 @@ def withdraw_others(course: Course, submissions: list[sample.Submission]) -> Non
         student, lesson = name.split(" ")
         for folder in (course.root / "exchange").glob(f"*/inbound/{student}+{lesson}+*"):
             shutil.rmtree(folder)
-        for step in ("submitted", "prepared", "autograded", "feedback"):
+        for step in ("submitted", "autograded", "feedback"):
             shutil.rmtree(course.path(step, lesson, student), ignore_errors=True)
         records.path_of(course.records, lesson, student).unlink(missing_ok=True)
         with Gradebook(course.directory.db_url, course.directory.course_id) as gradebook, contextlib.suppress(MissingEntry):
@@ -185,7 +187,13 @@ class _Said(logging.Handler):
 
 
 def run(
-    root: Path, folder: Path, students: int | None, workers: int, say: Callable[[str], None], tell: Callable[[Record, int, int], None]
+    root: Path,
+    folder: Path,
+    students: int | None,
+    workers: int,
+    say: Callable[[str], None],
+    tell: Callable[[Record, int, int], None],
+    no_sandbox: bool = False,
 ) -> tuple[Course, list[Record]]:
     """The whole road; gives the course and a record for every student and lesson that was handed in."""
     course = set_up(root, folder)
@@ -203,7 +211,7 @@ def run(
         collect(course, lesson)
     work = [(lesson, student) for lesson in course.lessons() for student in course.students(lesson)]
     say(f"grade {len(work)} submissions")
-    graded = grade_all(course.root, work, workers, tell=tell)
+    graded = grade_all(course.root, work, workers, tell=tell, no_sandbox=no_sandbox, say=say)
     report(course, graded)
     return course, graded
 
@@ -222,6 +230,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--folder", type=Path, help="where to make the course (default: _build/course)")
     parser.add_argument("--students", type=int, help="size of the sample class (default: one for each case)")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="submissions at once (default: %(default)s)")
+    parser.add_argument("--no-sandbox", action="store_true", help="where the machine gives no sandbox, run the class with all your rights")
     options = parser.parse_args(argv)
     root = course_root()
     folder = options.folder or root / "_build" / "course"
@@ -229,8 +238,8 @@ def main(argv: list[str]) -> int:
         print(f"{folder} would be published with the course, and it holds solutions: choose a folder in _build.", file=sys.stderr)
         return 1
     try:
-        course, graded = run(root, folder, options.students, options.workers, print, Progress())
-    except (FileNotFoundError, StepFailed, ValueError) as problem:
+        course, graded = run(root, folder, options.students, options.workers, print, Progress(), options.no_sandbox)
+    except (FileNotFoundError, StepFailed, ValueError, Busy, NoSandbox, EngineFailed) as problem:
         print(f"autograder course: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import json
 import re
-import shutil
 from pathlib import Path
 
 import nbformat
@@ -38,21 +37,15 @@ class NothingHandedIn(Exception):
     """There is no notebook in what was handed in."""
 
 
-def prepare(submitted: Path, master: Path, released: Path, prepared: Path) -> list[str]:
-    """Write the submission, rebuilt on the master, into the folder `prepared`, and return what was mended.
+def take_in(submitted: Path, name: str, master: NotebookNode, released: NotebookNode) -> tuple[NotebookNode, list[str]]:
+    """The submission rebuilt on the master, and what was mended.
 
-    submitted: the folder that was handed in. master, released: the lesson's notebook with and without solutions.
+    submitted: the folder that was handed in. name: the notebook's name. master, released: the lesson with and without
+    solutions.
     """
-    master_nb, released_nb = read_own(master), read_own(released)
-    found, notes = find_notebook(submitted, master.name, released_nb)
-    notebook, mended = rebuild(found, master_nb, released_nb)
-    shutil.rmtree(prepared, ignore_errors=True)
-    prepared.mkdir(parents=True)
-    nbformat.write(notebook, prepared / master.name)
-    for name in KEPT_BESIDE:
-        if (submitted / name).is_file() and not (submitted / name).is_symlink():
-            shutil.copyfile(submitted / name, prepared / name)
-    return notes + mended
+    found, notes = find_notebook(submitted, name, released)
+    notebook, mended = rebuild(found, master, released)
+    return notebook, notes + mended
 
 
 def read_own(path: Path) -> NotebookNode:

@@ -4,7 +4,7 @@
 line, formgrader's button and `autograder course` give the same marks:
 
 - RebuildOnMaster: tests and locked cells from the source, the learner's cells in their places;
-- ExecuteWithNonce (kernel.py): the cells run, and every check answers a fresh nonce;
+- ExecuteInSandbox (execute.py): the cells run in a sandbox, and every check answers a fresh nonce;
 - SaveVerdicts: the marks of a checked cell are judged from its transcript, here, outside the learner's kernel.
 """
 
@@ -34,8 +34,8 @@ from traitlets import Unicode
 
 from autograder.exercises import exercise_of
 from autograder.staff import records
+from autograder.staff.execute import ExecuteInSandbox
 from autograder.staff.intake import read_own
-from autograder.staff.kernel import ExecuteWithNonce
 from autograder.staff.rebuild import rebuild
 
 TRANSCRIPT = "application/vnd.autograder.transcript+json"
@@ -49,17 +49,13 @@ def configure(c: object) -> None:
         RebuildOnMaster, ClearOutput, DeduplicateIds, OverwriteKernelspec, OverwriteCells, CheckCellMetadata,
     ]  # fmt: skip
     c.Autograde.autograde_preprocessors = [
-        ExecuteWithNonce, IgnorePattern, ClearMetadataPreprocessor, LimitOutput, SaveVerdicts, AssignLatePenalties, CheckCellMetadata,
+        ExecuteInSandbox, IgnorePattern, ClearMetadataPreprocessor, LimitOutput, SaveVerdicts, AssignLatePenalties, CheckCellMetadata,
     ]  # fmt: skip
-    c.Execute.timeout = 20
-    c.Execute.shutdown_kernel = "immediate"
-    # A check cell that a learner tags "skip-execution" must run all the same.
-    c.Execute.skip_cells_with_tag = "never"
     c.OverwriteCells.add_missing_cells = True
 
 
 class RebuildOnMaster(NbGraderPreprocessor):
-    """Put the learner's cells on the lesson's source; what intake has already prepared stays as it is."""
+    """Put the learner's cells on the lesson's source."""
 
     records_directory = Unicode("records", help="Where the records lie, from the course folder.").tag(config=True)
 
@@ -70,10 +66,7 @@ class RebuildOnMaster(NbGraderPreprocessor):
         master = Path(coursedir.format_path(coursedir.source_directory, ".", lesson), name)
         released = Path(coursedir.format_path(coursedir.release_directory, ".", lesson), name)
         rebuilt, repairs = rebuild(nb, read_own(master), read_own(released))
-        folder = Path(self.records_directory)
-        record = records.load(folder, lesson, student)
-        if record is None or record.state != records.PREPARED:
-            records.save(folder, records.Record(lesson, student, records.PREPARED, repairs=repairs))
+        records.save(Path(self.records_directory), records.Record(lesson, student, records.PREPARED, repairs=repairs))
         return rebuilt, resources
 
 
@@ -108,7 +101,7 @@ class SaveVerdicts(SaveAutoGrades):
 
 
 def mark_cell(cell: NotebookNode, index: int, run: dict) -> records.CellMark:
-    """The mark of one executed cell. run: what `ExecuteWithNonce` has left ("nonce", "happened")."""
+    """The mark of one executed cell. run: what `ExecuteInSandbox` has left ("nonce", "happened")."""
     meta = cell.metadata.nbgrader
     exercise = exercise_of(cell.source) if cell.cell_type == "code" and not utils.is_solution(cell) else None
     mark = records.CellMark(meta.grade_id, exercise, float(meta.points), None, note=run.get("happened", {}).get(index))

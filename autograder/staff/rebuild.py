@@ -70,6 +70,7 @@ class _Plan:
 
     def __post_init__(self) -> None:
         self.stubs = self._released_texts()
+        self.released_metadata = {_grade_id(cell): cell.metadata for cell in self.released.cells if _grade_id(cell)}
         places = self._identify()
         for position, index in enumerate(places):
             if index is not None:
@@ -179,12 +180,13 @@ def _defined(source: str) -> list[str]:
 
 
 def _masters_cell(plan: _Plan, index: int, cell: NotebookNode) -> NotebookNode:
-    """The master's cell, with the learner's text where it is a solution."""
+    """The master's cell, with the learner's text where it is a solution, and what nbgrader added at the release."""
     source = cell.source
     if index in plan.chosen:
         position = plan.chosen[index]
         source = plan.stubs[index] if position is None else clean(plan.submitted.cells[position].source)
-    return _bare(cell.cell_type, source, copy.deepcopy(cell.metadata), cell.get("id") or f"master-{index}")
+    metadata = plan.released_metadata.get(_grade_id(cell)) or cell.metadata
+    return _bare(cell.cell_type, source, copy.deepcopy(metadata), cell.get("id") or f"master-{index}")
 
 
 def _extras(plan: _Plan, index: int) -> list[NotebookNode]:

@@ -86,6 +86,15 @@ def _reason(cell: CellMark) -> str | None:
     return f"{name} {cell.score:g}/{cell.points:g}: {why}"
 
 
+def summary(record: Record) -> dict:
+    """The record in few words, for other programs. score is null where there is no mark."""
+    return {
+        "lesson": record.lesson, "student": record.student, "state": record.state, "score": record.score,
+        "max_score": None if record.score is None else record.max_score, "reasons": record.reasons(), "repairs": record.repairs,
+        "seconds": record.seconds,
+    }  # fmt: skip
+
+
 def path_of(folder: Path, lesson: str, student: str) -> Path:
     return folder / lesson / f"{student}.json"
 
@@ -102,19 +111,25 @@ def load(folder: Path, lesson: str, student: str) -> Record | None:
         return None
 
 
+def load_all(folder: Path) -> list[Record]:
+    """Every record there is, by lesson and student."""
+    found = sorted((path.parent.name, path.stem) for path in folder.glob("[!.]*/[!.]*.json"))
+    return [record for who in found if (record := load(folder, *who)) is not None]
+
+
 def save(folder: Path, record: Record) -> None:
     """Write the record in one step: a reader, or a run that is killed, sees the old one or the new one."""
     data = {"schema": SCHEMA, **dataclasses.asdict(record)}
     write_atomically(path_of(folder, record.lesson, record.student), json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
-        Path(scratch).chmod(0o644)
+        Path(scratch).chmod(mode)
         Path(scratch).replace(path)
     except BaseException:
         Path(scratch).unlink(missing_ok=True)

@@ -1,13 +1,18 @@
-"""The class at a glance: a table of marks for the terminal, and one HTML file with every reason."""
+"""`autograder report`: the class at a glance, in the terminal and as one HTML file with every reason.
+
+Both are written from the records alone.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.misconceptions import CATALOGUE
-from autograder.staff import records
+from autograder.staff import course_root, records
 from autograder.staff.feedback import spoken, templates
 from autograder.staff.records import Record
 
@@ -112,3 +117,56 @@ def write_report(path: Path, graded: list[Record], lessons: list[str], feedback:
     )
     records.write_atomically(path, page)
     return path
+
+
+def summary(lessons: list[Lesson]) -> str:
+    """For the terminal: per lesson how many and how well, what was missed most, and who needs a person."""
+    return "\n\n".join("\n".join(_lesson_lines(lesson)) for lesson in lessons)
+
+
+def _lesson_lines(lesson: Lesson) -> list[str]:
+    mean = f", mean {lesson.mean:.1f}" if lesson.mean is not None else ""
+    lines = [lesson.title, f"  {lesson.handed_in} handed in, {lesson.graded} with marks, {lesson.full} full{mean}"]
+    for title, rows in (("promises that did not hold", lesson.missed), ("mistakes recognised", lesson.mistakes)):
+        if rows:
+            lines += [f"  {title}", *(f"    {count:>4}  {exercise}: {what}" for exercise, what, count in rows)]
+    if waiting := [record for record in lesson.records if needs_a_person(record)]:
+        lines += ["  for a person to look at", *(f"    {record.student}: {needs_a_person(record)}" for record in waiting)]
+    return lines
+
+
+def needs_a_person(record: Record) -> str | None:
+    """Why somebody should look at the submission, None if nobody need."""
+    if record.state in (records.NOT_GRADABLE, records.FAILED):
+        return record.reasons()[0]
+    if record.state == records.AWAITING:
+        return ", ".join(reason for cell in record.cells if cell.score is None and (reason := _awaits(cell)))
+    silent = [cell.exercise.split("/")[-1] for cell in record.cells if cell.exercise and not (cell.verdict or {}).get("answered") and cell.note]
+    return f"did not answer its checks: {', '.join(silent)}" if silent else None
+
+
+def _awaits(cell: records.CellMark) -> str:
+    return f"{cell.grade_id} awaits a mark{f' ({cell.note})' if cell.note else ''}"
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="autograder report", description=__doc__.splitlines()[0])
+    parser.add_argument("lesson", nargs="*", metavar="LESSON", help="lessons to report on (default: all that were graded)")
+    parser.add_argument("--course", type=Path, help="the course folder (default: the one around here)")
+    parser.add_argument("--to", type=Path, metavar="FILE", help="where to write the page (default: report.html in the course folder)")
+    options = parser.parse_args(argv)
+    root = (options.course or course_root()).resolve()
+    found = records.load_all(root / "records")
+    lessons = options.lesson or sorted({record.lesson for record in found})
+    if not found or not {record.lesson for record in found} >= set(lessons):
+        print(f"autograder report: nothing is graded yet{' for ' + ', '.join(lessons) if lessons else ''}: run `autograder grade` first.", file=sys.stderr)
+        return 1
+    chosen = [record for record in found if record.lesson in lessons]
+    pages = {(r.lesson, r.student): page for r in chosen if (root / (page := f"feedback/{r.student}/{r.lesson}/{r.lesson}.html")).is_file()}
+    print(summary(summarise(chosen, lessons)))
+    print(f"\nEvery reason is in {write_report(options.to or root / 'report.html', chosen, lessons, pages)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

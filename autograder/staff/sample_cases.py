@@ -370,7 +370,7 @@ ODD = (
     Odd("a function that ends Python when called", "02", PARTIAL, ends_python_in_a_call, "Python ended", leaf_only),
     Odd("a cell of one's own that never ends", "02", FULL, loops_in_own_cell),
     Odd("a function that never ends", "01", PARTIAL, loops_in_a_call, "did not return", leaf_only),
-    Odd("a cell that kills the process that grades it", "02", NOT_GRADABLE, kills_its_grader, "was ended"),
+    Odd("a cell that kills the process that grades it", "02", FULL, kills_its_grader),
     Odd("unsolved, with odd values as last lines", "01", NOTHING, ends_in_odd_values),
     Odd("unsolved, the tests replaced by a print", "02", NOTHING, test_edited),
     Odd("unsolved, the tests tagged to be skipped", "02", NOTHING, tags_tests_to_be_skipped),

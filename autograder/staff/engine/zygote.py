@@ -1,0 +1,192 @@
+"""The warm process: imports what lessons import, moves into the jail, and forks when a grader asks.
+
+    python -m autograder.staff.engine.zygote PARENT FD…
+
+It never sees a submission: a fork gets two pipes and reads its cells from there. It holds no file of the course, and
+its environment is an empty one, so that a fork inherits nothing worth reading. Each FD is a socket to one grader; the
+first brings the configuration as a message, then on each:
+
+    b"f" with two descriptors   fork; answers the process's number
+    b"i" + number               interrupt it
+    b"k" + number               end it, wait until it has gone, answer
+
+It ends when the first socket closes, and with it all its forks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+
+from autograder.staff.engine import sandbox, wire
+from autograder.staff.engine.shell import Cells, Shell, make_shell
+
+NUMBER = struct.Struct(">i")
+
+
+def preload() -> Shell:
+    """Import what lessons import and make IPython do everything once."""
+    import importlib
+    import pkgutil
+
+    import autograder
+
+    for module in pkgutil.walk_packages(autograder.__path__, "autograder."):
+        if not module.name.startswith(("autograder.staff", "autograder.__main__")):
+            importlib.import_module(module.name)
+    shell = make_shell()
+    with contextlib.suppress(ImportError):
+        from IPython.core.pylabtools import activate_matplotlib
+        from matplotlib_inline.backend_inline import configure_inline_support
+
+        activate_matplotlib("module://matplotlib_inline.backend_inline")
+        import matplotlib.pyplot as plt
+
+        configure_inline_support(shell, "inline")
+        figure, axes = plt.subplots()
+        figure.colorbar(axes.imshow([[0, 1], [1, 0]]))
+        axes.set_title("$x$")
+        figure.canvas.draw()
+        plt.close(figure)
+    gc.collect()
+    gc.freeze()  # a fork that never touches these objects shares their memory
+    return shell
+
+
+class Zygote:
+    def __init__(self, shell: Shell, forks: sandbox.Forks, config: dict, graders: list[socket.socket]):
+        self.shell, self.forks, self.graders = shell, forks, graders
+        self.limits = sandbox.Limits(**config["limits"])
+        self.printable, self.displayable = config["printable_kb"], config["displayable_kb"]
+        self.alive: set[int] = set()
+
+    def serve(self) -> None:
+        """Answer until the first grader has gone."""
+        while True:
+            for grader in select.select(self.graders, [], [])[0]:
+                if not self._answer(grader):
+                    return
+
+    def _answer(self, grader: socket.socket) -> bool:
+        request, fds, _, _ = socket.recv_fds(grader, 1, 2)
+        if not request:
+            self.graders.remove(grader)
+            return grader is not self.graders[0] if self.graders else False
+        if request == b"f":
+            pid = self._fork(fds)
+            for fd in fds:
+                os.close(fd)
+            grader.sendall(NUMBER.pack(pid))
+            return True
+        (pid,) = NUMBER.unpack(grader.recv(NUMBER.size, socket.MSG_WAITALL))
+        if request == b"i" and pid in self.alive:
+            os.kill(pid, signal.SIGINT)
+        if request == b"k":
+            grader.sendall(NUMBER.pack(self._end(pid)))
+        return True
+
+    def _fork(self, fds: list[int]) -> int:
+        user = self.forks.pick_user() if self.forks.kind == sandbox.ROOT else 0
+        pid = self.forks.fork()
+        if pid == 0:
+            try:
+                self._be_sandbox(*fds, user)
+            finally:
+                os._exit(1)
+        self.alive.add(pid)
+        return pid
+
+    def _end(self, pid: int) -> int:
+        """End one fork and wait for it; its exit code, negative for a signal. In a sandbox all it started has then ended too."""
+        if pid not in self.alive:
+            return 0
+        if self.forks.kind == sandbox.NONE:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        self.alive.discard(pid)
+        return self.forks.wait(pid)
+
+    def end_all(self) -> None:
+        for pid in list(self.alive):
+            self._end(pid)
+
+    def _be_sandbox(self, commands: int, answers: int, user: int) -> None:
+        """In the fork, to its end: keep the two pipes and nothing else, give everything up, run cells."""
+        os.dup2(commands, 100)
+        os.dup2(answers, 101)
+        os.closerange(3, 100)
+        os.closerange(102, 1024)
+        os.setsid()
+        try:
+            said = sandbox.confine(self.forks.kind, user, self.limits)
+            home = sandbox.make_home(self.forks.kind)
+        except OSError as problem:
+            wire.send(101, {"trouble": str(problem)})
+            return
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _run_cells(self.shell, home, said, self.printable, self.displayable)
+
+
+def _run_cells(shell: Shell, home: str, said: list[str], printable: int, displayable: int) -> None:
+    """Answer each {"source"} with the cell's outputs. The first message brings environment and files."""
+    reader = wire.Reader(100, 1 << 30)
+    start = reader.receive(60)
+    os.environ.update(start["env"], HOME=home, TMPDIR=os.path.join(os.path.dirname(home), "tmp") if home.startswith(sandbox.HOME) else home)
+    os.chdir(home)
+    for name, text in start["files"].items():
+        path = os.path.join(home, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(bytes.fromhex(text))
+    sys.path.insert(0, "")
+    cells = Cells(shell, printable, displayable, os.path.join(os.environ["TMPDIR"], ".raw"))
+    shell.user_ns["__name__"] = "__main__"
+    send, receive, me, number, leave = wire.send, reader.receive, os.getpid(), os.getpid, os._exit
+    send(101, {"ready": said, "home": home})
+    while True:
+        try:
+            message = receive(1e6)
+            answer = cells.run(message["source"])
+            if number() != me:
+                leave(0)  # a cell has forked, and its child has come back from the cell as well
+            send(101, answer)
+        except KeyboardInterrupt:
+            continue  # the interrupt of a cell that had just ended
+
+
+def main() -> None:
+    parent, *fds = map(int, sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    graders = [socket.socket(fileno=fd) for fd in fds]
+    if sandbox.libc is not None:
+        sandbox.libc("prctl", sandbox.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return
+    shell = preload()
+    try:
+        config = wire.Reader(fds[0], 1 << 20).receive(3600)
+    except wire.Ended:
+        return  # the grader had nothing to run
+    try:
+        forks = sandbox.Forks(None if config["no_sandbox"] else [sandbox.Path(path) for path in config["hide"]])
+    except sandbox.Unavailable as problem:
+        wire.send(fds[0], {"unavailable": str(problem)})
+        return
+    zygote = Zygote(shell, forks, config, graders)
+    wire.send(fds[0], {"kind": forks.kind})
+    try:
+        zygote.serve()
+    finally:
+        zygote.end_all()
+
+
+if __name__ == "__main__":
+    main()
