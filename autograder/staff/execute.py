@@ -14,6 +14,8 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, default
 
 from autograder.exercises import exercise_of
+from autograder.prompts.kept import FILE as PREDICTIONS
+from autograder.prompts.kept import LARGEST
 from autograder.staff.engine import client, sandbox
 
 OWN = Path(__file__).resolve().parent
@@ -83,7 +85,9 @@ class ExecuteInSandbox(NbGraderPreprocessor):
         """Run all cells. resources["autograder"] gets the nonce, and what happened to cells by their index."""
         root = Path(self.parent.parent.coursedir.root) if self.parent else Path.cwd()
         line = _shared_engine(self.settings(), root, self.no_sandbox).lines[0]
-        resources["autograder"] = run_notebook(nb, line, self.run_to_the_end)
+        beside = Path(resources["metadata"]["path"]) / PREDICTIONS
+        files = {PREDICTIONS: beside.read_bytes()} if beside.is_file() and not beside.is_symlink() and beside.stat().st_size <= LARGEST else {}
+        resources["autograder"] = run_notebook(nb, line, self.run_to_the_end, files)
         return nb, resources
 
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.staff import records
-from autograder.staff.intake import KEPT_BESIDE
+from autograder.staff.intake import STAMPS
 from autograder.staff.records import CellMark, Record
 
 
@@ -53,7 +53,7 @@ def write_feedback(course: object, record: Record) -> Path:
     if not page.is_file() or page.read_text("utf-8") != text:
         records.write_atomically(page, text)
     submitted = course.path("submitted", record.lesson, record.student)
-    for name in KEPT_BESIDE:
+    for name in STAMPS:
         if (submitted / name).is_file() and not (submitted / name).is_symlink():
             shutil.copyfile(submitted / name, folder / name)
     return page
