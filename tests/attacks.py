@@ -89,7 +89,7 @@ BREAKING = {
     "leaves a daemon behind": "\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)\n    os._exit(0)",
     "leaves a program behind": "subprocess.Popen(['sleep', '4243'], start_new_session=True)",
     "closes its pipes": "os.closerange(0, 1024)",
-    "puts rubbish into its pipes": "[os.write(fd, os.urandom(10000)) for fd in (200, 201)]",
+    "puts rubbish into its pipes": "os.write(201, os.urandom(10000))",
     "announces an answer of 4 GiB": "os.write(201, b'\\xff' * 4 + b'x' * 100000)",
     "answers with nested brackets": "body = b'[' * 10**6; os.write(201, len(body).to_bytes(4, 'big') + body)",
     "never ends and swallows interrupts": "\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass",
