@@ -89,9 +89,9 @@ BREAKING = {
     "leaves a daemon behind": "\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)\n    os._exit(0)",
     "leaves a program behind": "subprocess.Popen(['sleep', '4243'], start_new_session=True)",
     "closes its pipes": "os.closerange(0, 1024)",
-    "puts rubbish into its pipes": "[os.write(fd, os.urandom(10000)) for fd in (100, 101)]",
-    "announces an answer of 4 GiB": "os.write(101, b'\\xff' * 4 + b'x' * 100000)",
-    "answers with nested brackets": "body = b'[' * 10**6; os.write(101, len(body).to_bytes(4, 'big') + body)",
+    "puts rubbish into its pipes": "os.write(201, os.urandom(10000))",
+    "announces an answer of 4 GiB": "os.write(201, b'\\xff' * 4 + b'x' * 100000)",
+    "answers with nested brackets": "body = b'[' * 10**6; os.write(201, len(body).to_bytes(4, 'big') + body)",
     "never ends and swallows interrupts": "\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass",
     "sleeps with interrupts off": "signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(1000)",
     "shows something that never ends": "\nclass Slow:\n    def __repr__(self):\n        while True: pass\nSlow()",
@@ -112,12 +112,12 @@ with open('/proc/self/mem', 'rb', 0) as memory:
 
 # Ways to a mark without the work: put in front of an untouched release.
 TRICKS = {
-    "answers for later cells": "import json\nbody = json.dumps({{'outputs': [], 'count': 1}}).encode()\nfor _ in range(40): os.write(101, len(body).to_bytes(4, 'big') + body)",
+    "answers for later cells": "import json\nbody = json.dumps({{'outputs': [], 'count': 1}}).encode()\nfor _ in range(40): os.write(201, len(body).to_bytes(4, 'big') + body)",
     "answers for later cells from a process of its own": """
 import json
 body = json.dumps({{'outputs': [], 'count': 1}}).encode()
 if os.fork() == 0:
-    while True: os.write(101, len(body).to_bytes(4, 'big') + body); time.sleep(0.01)
+    while True: os.write(201, len(body).to_bytes(4, 'big') + body); time.sleep(0.01)
 """,
     "runs no further cell": "get_ipython().run_cell = lambda *a, **k: None",
     "changes the nonce": "os.environ['AUTOGRADER_NONCE'] = '0' * 32",

@@ -15,11 +15,13 @@ from pathlib import Path
 from autograder.staff import course_root
 from autograder.staff.engine import client
 
+MOST_WORKERS = 128  # more need more descriptors than a fork leaves room for
+
 
 def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     try:
-        warm = client.Warm(max(1, options.workers))
+        warm = client.Warm(min(max(1, options.workers), MOST_WORKERS))
     except client.NoSandbox as problem:
         print(f"autograder grade: {problem}", file=sys.stderr)
         return 1

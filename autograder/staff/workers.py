@@ -57,6 +57,7 @@ def assess_all(course: Course, sheets: dict[str, Sheet], engine: client.Engine, 
                 if done is not None:
                     yield done
                     continue
+                engine.lines[number].drain()
                 crew[number] = _Worker(course, sheets, engine.lines[number])
                 if alone:
                     yield _ended(course, *who)

@@ -12,6 +12,7 @@ after what came before (tests excepted) has run again for what it defines.
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -165,6 +166,11 @@ class Line:
             os.close(commands)
             os.close(answers)
         return Fork(self, pid, to, back)
+
+    def drain(self) -> None:
+        """Throw away answers to a worker that is no more."""
+        while select.select([self.socket], [], [], 0.2)[0] and self.socket.recv(64):
+            pass
 
     def interrupt(self, pid: int) -> None:
         self.socket.sendall(b"i" + pid.to_bytes(4, "big", signed=True))

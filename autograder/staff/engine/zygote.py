@@ -28,6 +28,7 @@ from autograder.staff.engine import sandbox, wire
 from autograder.staff.engine.shell import Cells, Shell, make_shell
 
 NUMBER = struct.Struct(">i")
+COMMANDS, ANSWERS = 200, 201  # a fork's two pipes; above the sockets of every grader
 
 
 def preload() -> Shell:
@@ -61,10 +62,10 @@ def preload() -> Shell:
 
 class Zygote:
     def __init__(self, shell: Shell, forks: sandbox.Forks, config: dict, graders: list[socket.socket]):
-        self.shell, self.forks, self.graders = shell, forks, graders
+        self.shell, self.forks, self.graders, self.first = shell, forks, list(graders), graders[0]
         self.limits = sandbox.Limits(**config["limits"])
         self.printable, self.displayable = config["printable_kb"], config["displayable_kb"]
-        self.alive: set[int] = set()
+        self.alive: dict[int, socket.socket] = {}  # process → who asked for it
 
     def serve(self) -> None:
         """Answer until the first grader has gone."""
@@ -74,24 +75,28 @@ class Zygote:
                     return
 
     def _answer(self, grader: socket.socket) -> bool:
+        """Answer one request; False when there is nobody left to serve."""
         request, fds, _, _ = socket.recv_fds(grader, 1, 2)
         if not request:
             self.graders.remove(grader)
-            return grader is not self.graders[0] if self.graders else False
+            return grader is not self.first
         if request == b"f":
-            pid = self._fork(fds)
+            for pid in [pid for pid, asked in self.alive.items() if asked is grader]:
+                self._end(pid)  # of a worker that was killed; a living one ends its fork before it asks for the next
+            pid = self._fork(fds, grader)
             for fd in fds:
                 os.close(fd)
             grader.sendall(NUMBER.pack(pid))
             return True
-        (pid,) = NUMBER.unpack(grader.recv(NUMBER.size, socket.MSG_WAITALL))
+        number = grader.recv(NUMBER.size, socket.MSG_WAITALL)
+        pid = NUMBER.unpack(number)[0] if len(number) == NUMBER.size else 0
         if request == b"i" and pid in self.alive:
             os.kill(pid, signal.SIGINT)
         if request == b"k":
             grader.sendall(NUMBER.pack(self._end(pid)))
         return True
 
-    def _fork(self, fds: list[int]) -> int:
+    def _fork(self, fds: list[int], grader: socket.socket) -> int:
         user = self.forks.pick_user() if self.forks.kind == sandbox.ROOT else 0
         pid = self.forks.fork()
         if pid == 0:
@@ -99,7 +104,7 @@ class Zygote:
                 self._be_sandbox(*fds, user)
             finally:
                 os._exit(1)
-        self.alive.add(pid)
+        self.alive[pid] = grader
         return pid
 
     def _end(self, pid: int) -> int:
@@ -111,7 +116,7 @@ class Zygote:
                 os.killpg(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        self.alive.discard(pid)
+        del self.alive[pid]
         return self.forks.wait(pid)
 
     def end_all(self) -> None:
@@ -120,24 +125,23 @@ class Zygote:
 
     def _be_sandbox(self, commands: int, answers: int, user: int) -> None:
         """In the fork, to its end: keep the two pipes and nothing else, give everything up, run cells."""
-        os.dup2(commands, 100)
-        os.dup2(answers, 101)
-        os.closerange(3, 100)
-        os.closerange(102, 1024)
+        os.dup2(commands, COMMANDS)
+        os.dup2(answers, ANSWERS)
+        os.closerange(3, COMMANDS)
+        os.closerange(ANSWERS + 1, 1024)
         os.setsid()
         try:
             said = sandbox.confine(self.forks.kind, user, self.limits)
             home = sandbox.make_home(self.forks.kind)
         except OSError as problem:
-            wire.send(101, {"trouble": str(problem)})
+            wire.send(ANSWERS, {"trouble": str(problem)})
             return
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         _run_cells(self.shell, home, said, self.printable, self.displayable)
 
 
 def _run_cells(shell: Shell, home: str, said: list[str], printable: int, displayable: int) -> None:
     """Answer each {"source"} with the cell's outputs. The first message brings environment and files."""
-    reader = wire.Reader(100, 1 << 30)
+    reader = wire.Reader(COMMANDS, 1 << 30)
     start = reader.receive(60)
     os.environ.update(start["env"], HOME=home, TMPDIR=os.path.join(os.path.dirname(home), "tmp") if home.startswith(sandbox.HOME) else home)
     os.chdir(home)
@@ -150,16 +154,19 @@ def _run_cells(shell: Shell, home: str, said: list[str], printable: int, display
     cells = Cells(shell, printable, displayable, os.path.join(os.environ["TMPDIR"], ".raw"))
     shell.user_ns["__name__"] = "__main__"
     send, receive, me, number, leave = wire.send, reader.receive, os.getpid(), os.getpid, os._exit
-    send(101, {"ready": said, "home": home})
+    send(ANSWERS, {"ready": said, "home": home})
     while True:
+        message = receive(1e6)
+        # An interrupt is for a cell: one that comes late must not hit the answer.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            message = receive(1e6)
             answer = cells.run(message["source"])
-            if number() != me:
-                leave(0)  # a cell has forked, and its child has come back from the cell as well
-            send(101, answer)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         except KeyboardInterrupt:
-            continue  # the interrupt of a cell that had just ended
+            answer = {"outputs": [], "count": None}
+        if number() != me:
+            leave(0)  # a cell has forked, and its child has come back from the cell as well
+        send(ANSWERS, answer)
 
 
 def main() -> None:
