@@ -24,3 +24,8 @@ export function refill(place, children, otherwise = null) {
   place.replaceChildren(...children);
   if (held !== undefined) ([...place.querySelectorAll("[data-focus]")].find((child) => child.dataset.focus === held) ?? otherwise)?.focus();
 }
+
+// A sentence whose words between backticks are code.
+export function prose(text) {
+  return String(text).split("`").map((part, n) => (n % 2 ? make("code", { text: part }) : document.createTextNode(part)));
+}

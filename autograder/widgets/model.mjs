@@ -114,7 +114,9 @@ export function pack({ free, ref, seqs, problem }) {
 // --- what a picture of a state shows ---
 
 // One entry per block: { number, kind, owners, count, filled }; kind is free, owned, shared, lost (nobody knows it) or torn (records disagree).
+// None at all for a state that could not be read.
 export function layout(state, numBlocks, blockSize) {
+  if (state.problem) return [];
   const free = new Set(state.free), counts = new Map(state.ref), pointed = pointers(state.seqs);
   return Array.from({ length: numBlocks }, (_, number) => {
     const entries = pointed.get(number) ?? [], count = counts.get(number) ?? 0;

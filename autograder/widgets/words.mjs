@@ -12,13 +12,14 @@ const quoted = (value) => (typeof value === "string" ? `"${value}"` : String(val
 
 export const call = ([verb, ...args]) => (verb === "new" ? "a new pool" : `${verb}(${args.map(quoted).join(", ")})`);
 
-export function result({ value, error, message }) {
+// In a transcript from Python True and False are 1 and 0.
+export function result({ op, value, error, message }) {
   if (error) return `raised ${error}${message ? ` (${message})` : ""}`;
-  return `returned ${value === null ? "None" : value === true ? "True" : value === false ? "False" : value?.shown ?? value}`;
+  const answer = op[0] === "append" && (value === 0 || value === 1) ? Boolean(value) : value;
+  return `returned ${answer === null ? "None" : answer === true ? "True" : answer === false ? "False" : answer?.shown ?? answer}`;
 }
 
-// append's answer is None, True or False; a manager of the reader's may answer 1 for True, and that is right.
-const answered = (step) => (step.op[0] === "append" || step.error || step.value !== null ? ` ${result(step)}.` : "");
+const answered = (step) => (step.op[0] === "append" || step.error || step.value !== null ? ` ${result(step)}.` : ":");
 
 // Why a right manager does what it does; `before` is the state that the operation found.
 export function explain(step, before, blockSize) {
