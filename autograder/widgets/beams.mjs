@@ -10,7 +10,7 @@ import { say } from "./say.mjs";
 import { plural } from "./words.mjs";
 
 const ROW = 30, COLUMN = 52, LEFT = 30, TOP = 16;
-const MADE_UP = { length: 8, blocks: 40 };
+const MADE_UP = { length: 8, blocks: 24 };
 
 class BeamsWidget {
   constructor({ model, el }) {
@@ -77,6 +77,7 @@ class BeamsWidget {
     this.picture.draw(moment.state, this.num_blocks, this.state.block_size, this.marks, { changed: { ...changed, copied: null } });
     this.rows.replaceChildren(tables(moment.state, this.marks, { changed }));
     this.tree.replaceChildren(this.treePicture());
+    this.tree.scrollLeft = this.tree.scrollWidth;     // the live beams end at the right
     this.log.replaceChildren(...this.words().map((text) => make("p", { text })));
     this.stepper.update(this.at, this.moments.length - 1);
   }
@@ -92,45 +93,49 @@ class BeamsWidget {
 
   deeds(steps, copies) {
     const { fork, release } = this.plan[this.at - 1], live = this.moments[this.at].state.seqs.length;
-    const parts = fork.map(([parent, child]) => `${child} is forked off ${parent}`);
-    if (release.length) parts.push(`${release.join(" and ")} ${release.length === 1 ? "is" : "are"} released`);
+    const parts = release.length ? [`${release.join(" and ")} ${release.length === 1 ? "is" : "are"} released`] : [];
+    parts.push(...fork.map(([parent, child]) => `${release.includes(child) ? `a new ${child}` : child} is forked off ${parent}`));
     return `${parts.length ? `${parts.join("; ")}. Then each` : "Each"} of ${live} beams appends a token: ${plural(copies, "block")} copied.`;
   }
 
   // Each beam is a line from its fork to its release (×) or to now; what lies behind the reader's step is not drawn.
   treePicture() {
-    const { prompt, block_size: size } = this.state, end = this.plan.length;
+    const { prompt, block_size: size } = this.state, end = this.at;
     const x = (at) => LEFT + COLUMN * at, rows = this.treeRows(), y = (row) => TOP + ROW * (row + 0.5);
-    const height = TOP + ROW * rows.size + 22, width = x(end + 1) + 40;
-    const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": this.treeWords(rows) });
+    const height = TOP + ROW * rows.length + 22, width = x(end + 1) + 40;
+    const svg = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": treeWords(rows) });
     for (let at = 0; at <= end; at += 1) {
       const boundary = (prompt + at) % size === 0;
       svg.append(make("svg:line", { class: boundary ? "kv-boundary" : "kv-tick", x1: x(at + 1), x2: x(at + 1), y1: TOP, y2: height - 20 }), make("svg:text", { class: "kv-axis", x: x(at + 1), y: height - 6, text: String(prompt + at) }));
     }
-    for (const [name, { row, parent, born, gone }] of rows) {
-      const mark = this.marks.get(name), last = Math.min(gone ?? Infinity, this.at);
-      if (parent) svg.append(make("svg:path", { class: "kv-branch", d: `M${x(born)},${y(rows.get(parent).row)}V${y(row)}` }));
-      const line = make("svg:path", { class: `kv-beam${gone !== null ? " kv-gone" : ""} ${mark.hue === null ? "kv-no-hue" : `kv-hue-${mark.hue}`}`, d: `M${x(born)},${y(row)}H${x(last + 1)}` });
-      if (gone === null) svg.append(make("svg:path", { class: "kv-beam-edge", d: `M${x(born)},${y(row)}H${x(last + 1)}` }));
-      svg.append(line, make("svg:text", { class: `kv-beam-name${gone === null ? "" : " kv-muted"}`, x: x(last + 1) + 8, y: y(row) + 5, text: gone === null ? mark.letter : `${mark.letter} ×` }));
+    for (const { row, parent, born } of rows) if (parent) svg.append(make("svg:path", { class: "kv-branch", d: `M${x(born)},${y(parent.row)}V${y(row)}` }));
+    for (const { name, row, born, gone } of rows) {
+      const { letter, hue } = this.marks.get(name), until = x((gone ?? this.at) + 1), d = `M${x(born)},${y(row)}H${until}`;
+      if (gone === null) svg.append(make("svg:path", { class: "kv-beam-edge", d }));
+      svg.append(make("svg:path", { class: `kv-beam${gone === null ? "" : " kv-gone"} ${hue === null ? "kv-no-hue" : `kv-hue-${hue}`}`, d }));
+      svg.append(make("svg:text", { class: `kv-beam-name${gone === null ? "" : " kv-muted"}`, x: until + 8, y: y(row) + 5, text: gone === null ? letter : `${letter} ×` }));
     }
     return svg;
   }
 
-  // Row, parent, and the steps of birth and release of every beam so far.
+  // Row, parent, and the steps of birth and release of every beam so far; a letter may come again in a later row.
   treeRows() {
-    const rows = new Map([["A", { row: 0, parent: null, born: 0, gone: null }]]);
+    const rows = [{ name: "A", row: 0, parent: null, born: 0, gone: null }], live = new Map([["A", rows[0]]]);
     this.plan.slice(0, this.at).forEach(({ fork, release }, n) => {
-      for (const [parent, child] of fork) rows.set(child, { row: rows.size, parent, born: n + 1, gone: null });
-      for (const name of release) rows.get(name).gone = n;
+      for (const name of release) { live.get(name).gone = n; live.delete(name); }
+      for (const [parent, name] of fork) {
+        const beam = { name, row: rows.length, parent: live.get(parent), born: n + 1, gone: null };
+        rows.push(beam);
+        live.set(name, beam);
+      }
     });
     return rows;
   }
+}
 
-  treeWords(rows) {
-    const told = [...rows].map(([name, { parent, gone }]) => `${name}${parent ? ` off ${parent}` : ""}${gone === null ? "" : ", released"}`);
-    return `Beams so far: ${told.join("; ")}.`;
-  }
+function treeWords(rows) {
+  const told = rows.map(({ name, parent, gone }) => `${name}${parent ? ` off ${parent.name}` : ""}${gone === null ? "" : ", released"}`);
+  return `Beams so far: ${told.join("; ")}.`;
 }
 
 export default {

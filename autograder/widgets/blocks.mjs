@@ -22,8 +22,8 @@ function slots(filled, size, prefix) {
 function fill(square, fact, marks, { size, small = false, was, prefix, first = true } = {}) {
   const { number, kind, owners, count, filled } = fact;
   const letters = [...new Set(owners)].map((name) => marks.get(name).letter);
-  square.className = `kv-block kv-${kind}${small ? " kv-small" : ""} ${kind === "owned" ? hueClass(marks.get(owners[0])) : ""}`;
-  const word = { free: "free", lost: "lost!" }[kind] ?? (letters.length > 4 ? `${letters.slice(0, 3).join(" ")} …` : letters.join(" "));
+  square.className = `kv-block kv-${kind}${small ? " kv-small" : ""}${was === undefined ? "" : " kv-ticked"} ${kind === "owned" ? hueClass(marks.get(owners[0])) : ""}`;
+  const word = { free: "free", lost: "lost!" }[kind] ?? (letters.length > 3 ? `${letters.slice(0, 2).join(" ")} …` : letters.join(" "));
   if (small) {
     const short = kind === "free" || !first ? "" : kind === "owned" ? letters[0] : kind === "shared" ? `×${count}` : "!";
     square.replaceChildren(make("span", { class: "kv-letters", text: short }));
@@ -81,6 +81,7 @@ export class PoolPicture {
     this.grid.replaceChildren(...this.#squares);
     this.#arrow?.remove();
     this.#arrow = null;
+    this.el.classList.toggle("kv-tall", numBlocks > MANY);
     // What scrolls must be reachable from the keyboard, and what can be reached needs a name.
     for (const [name, value] of [["tabindex", "0"], ["role", "region"], ["aria-label", "the pool, scrollable"]]) {
       if (numBlocks > MANY) this.el.setAttribute(name, value); else this.el.removeAttribute(name);

@@ -361,25 +361,26 @@ export function arrivals({ slots, longest, block, events }) {
 
 // --- a beam search over a pool ---
 
-// steps: { fork: [[parent, child], …], release: [name, …] }, then every live beam appends one token. The operations of each step, in order.
+// steps: { fork: [[parent, child], …], release: [name, …] }, then every live beam appends one token. The operations of each step, in
+// order: releases first, so that a child may be called what a lost beam was.
 export function beamOps(prompt, steps) {
   let live = ["A"];
   return [[["allocate", "A", prompt]], ...steps.map(({ fork, release }) => {
-    live = [...live, ...fork.map(([, child]) => child)].filter((name) => !release.includes(name));
-    return [...fork.map((pair) => ["fork", ...pair]), ...release.map((name) => ["release", name]), ...live.map((name) => ["append", name])];
+    live = [...live.filter((name) => !release.includes(name)), ...fork.map(([, child]) => child)];
+    return [...release.map((name) => ["release", name]), ...fork.map((pair) => ["fork", ...pair]), ...live.map((name) => ["append", name])];
   })];
 }
 
 // A made-up search: at every step each of `width` places goes to one of the live beams, by a small generator that the seed starts.
+// A child takes the lowest letter that nobody has.
 export function madeUpBeams(width, length, seed) {
-  let random = seed >>> 0 || 1, made = 1, live = ["A"];
+  let random = seed >>> 0 || 1, live = ["A"];
   const pick = (n) => { random = (Math.imul(random, 1664525) + 1013904223) >>> 0; return Math.floor((random / 2 ** 32) * n); };
-  const fresh = () => { const n = made; made += 1; return n < 26 ? String.fromCharCode(65 + n) : `${String.fromCharCode(65 + (n % 26))}${Math.floor(n / 26)}`; };
+  const child = () => { const name = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"].find((letter) => !live.includes(letter)); live.push(name); return name; };
   return Array.from({ length }, () => {
     const heirs = Array.from({ length: width }, () => live[pick(live.length)]);
     const release = live.filter((name) => !heirs.includes(name));
-    const fork = heirs.filter((name, n) => heirs.indexOf(name) !== n).map((parent) => [parent, fresh()]);
-    live = [...live.filter((name) => !release.includes(name)), ...fork.map(([, child]) => child)];
-    return { fork, release };
+    live = live.filter((name) => !release.includes(name));
+    return { fork: heirs.filter((name, n) => heirs.indexOf(name) !== n).map((parent) => [parent, child()]), release };
   });
 }
