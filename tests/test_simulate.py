@@ -58,7 +58,7 @@ def test_the_beams_end_as_the_tree_says():
         live = [name for name in [*live, *(child for _, child in step["fork"])] if name not in step["release"]]
         ops += [("append", name) for name in live]
     answer = simulate.answer(reference(), asked(*ops, num_blocks=12, block_size=4))
-    assert answer["verdict"] is None and [name for name, *_ in answer["steps"][-1][1][2]] == live == ["D", "F", "G"]
+    assert answer["verdict"] is None and list(State.from_json(answer["steps"][-1][1]).seqs) == live == ["D", "F", "G"]
 
 
 # --- the reader's class ---
@@ -69,7 +69,7 @@ def test_a_right_manager_is_drawn_and_never_stopped():
     answer = simulate.answer(reference(), asked(("allocate", "A", 20), ("fork", "A", "B"), ("append", "B"), calls=7))
     assert answer["answers"] == 7 and answer["ready"] and answer["verdict"] is None
     outcome, state = answer["steps"][-1]
-    assert outcome == [1, None, ""] and state == [[[3, 9]], [(0, 2), (1, 1), (2, 1)], [["A", [0, 1], 20], ["B", [0, 2], 21]], None]
+    assert outcome == [1, None, ""] and State.from_json(state) == State(tuple(range(3, 10)), {0: 2, 1: 1, 2: 1}, {"A": ((0, 1), 20), "B": ((0, 2), 21)})
 
 
 @needs_source
@@ -124,7 +124,7 @@ def test_attributes_that_cannot_be_read_are_told_and_not_drawn():
             self.free = None
 
     answer = simulate.answer(Odd, asked(("allocate", "A", 20)))
-    assert answer["verdict"]["step"] == 1 and answer["steps"][1][1][3]
+    assert answer["verdict"]["step"] == 1 and State.from_json(answer["steps"][1][1]).problem
 
 
 def wrong_managers():

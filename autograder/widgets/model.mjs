@@ -1,7 +1,8 @@
 // What the simulators know about memory: a pool of blocks, a contiguous pool, prefix sums. Plain data in and out; nothing is drawn here.
 //
 // A state is { free, ref, seqs, problem }: free block numbers ascending; [block, count] pairs ascending; [name, blocks, length]
-// in the order of their making. Python's `State.to_json` is the same with `free` as runs: `unpack` and `pack` go between the two.
+// in the order of their making. Python's `State.to_json` has `free` as runs, and counts beside their blocks instead of in pairs:
+// `unpack` and `pack` go between the two.
 
 export const blocksNeeded = (tokens, blockSize) => Math.ceil(tokens / blockSize);
 
@@ -97,9 +98,9 @@ export const next = (step, op, numBlocks, blockSize) => {
   return { op, ...pool.apply(op), state: pool.state() };
 };
 
-export function unpack([runs, ref, seqs, problem]) {
+export function unpack([runs, counted, counts, seqs, problem]) {
   const free = runs.flatMap(([low, high]) => Array.from({ length: high - low + 1 }, (_, n) => low + n));
-  return { free, ref, seqs, problem };
+  return { free, ref: counted.map((block, n) => [block, counts[n]]), seqs, problem };
 }
 
 export function pack({ free, ref, seqs, problem }) {
@@ -108,7 +109,7 @@ export function pack({ free, ref, seqs, problem }) {
     if (runs.length && block === runs.at(-1)[1] + 1) runs.at(-1)[1] = block;
     else runs.push([block, block]);
   }
-  return [runs, ref, seqs, problem];
+  return [runs, ref.map(([block]) => block), ref.map(([, count]) => count), seqs, problem];
 }
 
 // --- what a picture of a state shows ---
