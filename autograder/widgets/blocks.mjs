@@ -136,9 +136,10 @@ function arrow(from, to) {
 export function tables(state, marks, { changed = null, only = null, actions = () => [] } = {}) {
   const rows = state.seqs.map(([name, numbers, length]) => {
     const pale = only !== null && !only.has(name);
-    const row = make("li", { class: `kv-row${changed?.names.includes(name) ? " kv-changed" : ""}${pale ? " kv-pale" : ""}` }, who(name, numbers, length, marks), entries(numbers, marks.get(name)));
+    const row = make("li", { class: `kv-row${changed?.names.includes(name) ? " kv-changed" : ""}${pale ? " kv-pale" : ""}` }, who(name, numbers, length, marks));
     const buttons = actions(name);
     if (buttons.length) row.append(make("span", { class: "kv-actions" }, ...buttons));
+    row.append(entries(numbers, marks.get(name)));
     return row;
   });
   return rows.length ? make("ul", { class: "kv-tables", "aria-label": "block tables" }, ...rows) : make("p", { class: "kv-none", text: "No sequence yet." });

@@ -130,7 +130,7 @@ class PoolWidget {
     const size = numberField({ label: "slots in each", min: 1, max: 256, value: this.session.block_size, change: () => {} });
     const begin = button("new pool", () => this.begin({ num_blocks: blocks.value, block_size: size.value, ops: [], at: 0, scenario: "" }));
     this.fields = { blocks, size };
-    return make("details", {}, make("summary", { text: "Another pool" }), make("div", { class: "kv-controls" }, blocks.el, size.el, begin));
+    return make("details", { class: "kv-more-controls" }, make("summary", { text: "Another pool" }), make("div", { class: "kv-controls" }, blocks.el, size.el, begin));
   }
 
   // The lowest letter that no sequence has; a released name may come again.
