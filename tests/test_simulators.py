@@ -348,6 +348,16 @@ def test_the_readers_class_draws_until_it_breaks_a_promise(visit, served):
     assert "`" not in log(page) and "append is not written yet." in log(page)
 
 
+def test_a_scenario_goes_no_further_than_the_first_broken_promise(visit, served):
+    page = visit("yours")
+    drive(page, Forgetful, served)
+    page.get_by_label("Scenario").select_option("walk")
+    until(page, "document.querySelector('.kv-place').textContent.includes('of 2')")
+    forward(page, 2)
+    assert "step 2 of 2" in page.locator(".kv-place").inner_text() and "breaks a promise" in log(page)
+    assert page.get_by_role("button", name="Forward one step").get_attribute("aria-disabled") == "true"
+
+
 def test_a_press_while_python_works_changes_nothing(visit, served):
     page = visit("yours")
     page.add_init_script(f"({ANSWERS})()")

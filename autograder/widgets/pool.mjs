@@ -155,10 +155,7 @@ class PoolWidget {
     if (this.choice) this.choice.select.value = this.session.scenario;
   }
 
-  press(op) {
-    if (this.blocked || this.session.waiting) return;
-    this.act(() => this.session.press(op));
-  }
+  press(op) { this.act(() => this.session.press(op)); }
 
   act(change) {
     change();

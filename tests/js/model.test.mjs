@@ -151,6 +151,12 @@ test("every slot is counted once in every moment, and everybody is done in the e
   assert.deepEqual([last(moments).contiguous.counts.free, last(moments).paged.counts.free], [160, 160]);
 });
 
+test("a hole is external waste only if it is too short for a reservation", () => {
+  const counts = (slots) => arrivals({ slots, longest: 64, block: 16, events: [["arrive", "A", 20, 36]] })[1].contiguous.counts;
+  assert.deepEqual([counts(128).free, counts(128).external], [64, 0]);
+  assert.deepEqual([counts(127).free, counts(127).external], [0, 63]);
+});
+
 test("when no block is left, who came last gives way and comes back", () => {
   const moments = arrivals({ slots: 32, longest: 24, block: 8, events: [["arrive", "A", 15, 24], ["arrive", "B", 14, 20], ...Array(8).fill(["grow", 3])] });
   const said = moments.flatMap(({ paged }) => paged.said).join(" ");
