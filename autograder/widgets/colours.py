@@ -14,7 +14,7 @@ def _rule(selector: str, colours: dict[str, str]) -> str:
     return f"{selector} {{ {' '.join(f'--kv-{name}: {value};' for name, value in colours.items())} }}\n"
 
 
-_FIXED = {f"hue-{n}": hue for n, hue in enumerate(look.HUES)} | {
+_FIXED = {f"hue-{n}": hue for n, hue in enumerate(look.HUES)} | {f"on-hue-{n}": look.ink_on(hue) for n, hue in enumerate(look.HUES)} | {
     "no-hue": look.NO_HUE, "paper": look.PAPER, "paper-ink": look.INK, "paper-line": look.LINE, "shared": look.SHARED_FILL, "alarm": look.ALARM,
     **{f"fill-{kind}": fill for kind, fill in look.KIND_FILLS.items()},
 }  # fmt: skip

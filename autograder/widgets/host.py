@@ -10,24 +10,25 @@ from __future__ import annotations
 import functools
 import html
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 
 
-def show(name: str, state: dict, *, key: str, text: str, still: str = "", kept: dict | None = None, on_kept: Callable[[dict], None] | None = None) -> object:
+def show(name: str, state: dict, *, key: str, text: str, still: str = "", kept: dict | None = None, on_kept: Callable[[dict], dict | None] | None = None, live: dict | None = None) -> object:
     """An object that a notebook shows as the widget `name`.
 
     key: the widget's own name on its page, under which the page keeps what the reader did. text: what a terminal
     shows. still: HTML for readers without scripts. on_kept is called with the new `kept` whenever the reader has
-    changed it; only in a live notebook.
+    changed it, and may return what changes in `state`; live is what `state` has besides. Both only in a live notebook.
     """
     page = page_html(name, state, key=key, still=still or f"<p>{html.escape(text)}</p>")
     kind = _anywidget()
     if kind is None:
         return Still(page, text)
-    return kind.of(name, state, kept or {}, page, text, on_kept)
+    return kind.of(name, state | (live or {}), kept or {}, page, text, on_kept)
 
 
 def page_html(name: str, state: dict, *, key: str, still: str) -> str:
@@ -75,8 +76,12 @@ def _anywidget() -> type | None:
             live = _live(cls, name)(state=state, kept=kept)
             live.page, live.text = page, text
             if on_kept:
-                live.observe(lambda change: on_kept(change["new"]), "kept")
+                live.observe(lambda change: live._answer(on_kept(change["new"])), "kept")
             return live
+
+        def _answer(self, changed: dict | None) -> None:
+            if changed:
+                self.state = self.state | changed
 
         def _repr_mimebundle_(self, **kwargs: object) -> dict | tuple:
             bundle = super()._repr_mimebundle_(**kwargs)
@@ -90,13 +95,54 @@ def _anywidget() -> type | None:
 
 @functools.cache
 def _live(base: type, name: str) -> type:
-    """The class of one widget; anywidget reads its two files."""
-    return type(f"Live_{name}", (base,), {"_esm": (FOLDER / f"{name}.mjs").read_text("utf-8"), "_css": css(name)})
+    """The class of one widget; anywidget reads its module and its style as one text each."""
+    return type(f"Live_{name}", (base,), {"_esm": script(name), "_css": css(name)})
+
+
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+)\.mjs";\n', re.M)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.M)
+_STYLE_IMPORT = re.compile(r'^@import "\./([\w-]+)\.css";\n', re.M)
+
+
+@functools.cache
+def script(name: str) -> str:
+    """The widget's module with the modules that it imports put before it: a notebook loads one text, which has no neighbours.
+
+    Of import and export only the forms that our modules use are known: `import { a, b } from "./x.mjs";` on one line,
+    and `export` before a function, a class or one const.
+    """
+    order: list[str] = []
+    _needed(name, order)
+    return "".join(f"const $_{module} = (() => {{\n{_body(module)}\nreturn {{ {', '.join(_EXPORT.findall(_source(module)))} }};\n}})();\n" for module in order[:-1]) + _linked(_source(name))
+
+
+def _needed(module: str, order: list[str]) -> None:
+    for _, other in _IMPORT.findall(_source(module)):
+        if other not in order:
+            _needed(other, order)
+    order.append(module)
+
+
+def _source(module: str) -> str:
+    return (FOLDER / f"{module}.mjs").read_text("utf-8")
+
+
+def _body(module: str) -> str:
+    return _EXPORT.sub("", _linked(_source(module)))
+
+
+def _linked(source: str) -> str:
+    """Imports as constants from the modules put before; `a as b` reads `a: b` there."""
+    return _IMPORT.sub(lambda found: f"const {{{found[1].replace(' as ', ': ')}}} = $_{found[2]};\n", source)
 
 
 @functools.cache
 def css(name: str) -> str:
-    """The colours that all widgets share, then the widget's own style."""
+    """The colours that all widgets share, then the widget's own style with the styles that it imports."""
     from autograder.widgets.colours import COLOURS
 
-    return COLOURS + (FOLDER / f"{name}.css").read_text("utf-8")
+    return COLOURS + _style(name)
+
+
+def _style(name: str) -> str:
+    return _STYLE_IMPORT.sub(lambda found: _style(found[1]), (FOLDER / f"{name}.css").read_text("utf-8"))

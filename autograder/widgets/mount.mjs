@@ -29,11 +29,16 @@ class PageModel {
   }
 }
 
+const styles = new Map();
+
+// Ready when the style is there (or cannot be had), so that nothing is drawn twice before the reader's eyes.
 function style(name) {
-  const href = new URL(`./${name}.css`, import.meta.url).href;
-  if ([...document.styleSheets].some((sheet) => sheet.href === href)) return;
-  const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href });
-  document.head.append(link);
+  if (!styles.has(name)) {
+    const link = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL(`./${name}.css`, import.meta.url).href });
+    styles.set(name, new Promise((ready) => { link.onload = link.onerror = ready; }));
+    document.head.append(link);
+  }
+  return styles.get(name);
 }
 
 export async function mount(place) {
@@ -43,8 +48,7 @@ export async function mount(place) {
   const still = place.querySelector(":scope > .kv-still");
   let release = () => {};
   try {
-    style(name);
-    const { default: front } = await import(`./${name}.mjs`);
+    const [{ default: front }] = await Promise.all([import(`./${name}.mjs`), style(name), style("colours")]);
     const model = new PageModel({ state: JSON.parse(place.querySelector(":scope > script").textContent), kept: read(key) ?? {} }, key);
     const el = document.createElement("div");
     if (model.get("state").kind === "predict") {
@@ -53,11 +57,12 @@ export async function mount(place) {
     }
     await front.render({ model, el });
     still?.replaceWith(el);     // only now: whatever fails above leaves the reader with the picture and the text
+    // Page code that runs Python may answer for it: see the head of pool.mjs.
+    place.dispatchEvent(new CustomEvent("kv-mounted", { bubbles: true, detail: { name, key, model } }));
   } catch (error) {
     release();     // nobody can answer a prompt that did not start
     console.error(`The widget ${name} did not start:`, error);
   }
 }
 
-style("colours");
 document.querySelectorAll(".kv-widget[data-widget]").forEach(mount);
