@@ -159,9 +159,8 @@ function sides(rows, outcomeToo) {
 }
 
 function reveal(hidden) {
-  const text = make("div", { class: "kv-reveal" });
-  text.innerHTML = hidden.html;      // made from the lesson's own Markdown when the lesson was built; no reader's words are in it
-  return text;
+  // Made from the lesson's own Markdown when the lesson was built; no reader's words are in it.
+  return make("div", { class: "kv-reveal" }, ...new DOMParser().parseFromString(hidden.html, "text/html").body.childNodes);
 }
 
 // ---- the two kinds -------------------------------------------------------------------------------------------------
