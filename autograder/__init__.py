@@ -7,7 +7,7 @@ Importing needs the standard library alone.
 from __future__ import annotations
 
 __version__ = "0.1.0"
-__all__ = ["ask", "check", "draw", "predict", "predicted", "predictions"]
+__all__ = ["ask", "check", "draw", "predict", "predicted", "predictions", "simulate"]
 
 
 def __getattr__(name: str) -> object:
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> object:
         from autograder import prompts
 
         return getattr(prompts, name)
-    if name in ("draw", "checks", "exercises", "promises"):
+    if name in ("draw", "checks", "exercises", "promises", "simulate"):
         import importlib
 
         return importlib.import_module(f"autograder.{name}")

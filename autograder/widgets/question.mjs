@@ -179,7 +179,14 @@ function render({ model, el }) {
     model.set("kept", kept);
     model.save_changes();
   };
-  const announce = (what) => el.dispatchEvent(new CustomEvent("kv-prompt", { bubbles: true, detail: { id: state.id, what } }));
+  // The page lets what it held back go; a simulator that waits for this prompt goes on, also one that asks only later.
+  const announce = () => {
+    el.dispatchEvent(new CustomEvent("kv-prompt", { bubbles: true, detail: { id: state.id } }));
+    document.dispatchEvent(new CustomEvent("kv-answered", { detail: { key: state.id } }));
+  };
+  document.addEventListener("kv-asked", (event) => {
+    if (event.detail?.key === state.id && model.get("kept")?.done) announce();
+  });
 
   function predictForm() {
     body.replaceChildren(form(state, (answer) => {
@@ -195,7 +202,7 @@ function render({ model, el }) {
     const judged = rows.filter((row) => row.right !== null).length;
     const line = !judged ? "Committed." : off ? `${off} of ${judged} came out differently. Here is why.` : "It came out as you said.";
     body.replaceChildren(make("p", { class: "kv-line", tabindex: "-1", text: line }), ...sides(rows, true), reveal(hidden));
-    announce("answered");
+    announce();
   }
 
   function askForm() {
@@ -213,7 +220,7 @@ function render({ model, el }) {
     if (!off) {
       keep({ ...model.get("kept"), done: true });
       body.replaceChildren(make("p", { class: "kv-line", text: "Right." }), ...sides(rows, false), reveal(hidden), again());
-      announce("answered");
+      announce();
       return;
     }
     const show = make("button", { type: "button", text: "Show the answer", onclick: () => body.replaceChildren(make("p", { class: "kv-line", text: "The answer:" }), ...sides(rows, true), reveal(hidden), again()) });

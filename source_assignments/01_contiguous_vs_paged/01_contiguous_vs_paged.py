@@ -41,7 +41,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from autograder import ask, check, draw, predict, predicted, predictions
+from autograder import ask, check, draw, predict, predicted, predictions, simulate
 
 # %% [markdown]
 """
@@ -270,6 +270,16 @@ draw.blocks(by_hand(10, 16, tables), title="The paged pool after A has left")
 *Figure 4. The paged pool of Figure 3 as blocks and tables. Follow one table from left to right: its entries are the request's logical blocks 0, 1, 2, … and only the last of them
 has empty slots.*
 """
+
+# %% [markdown]
+"""
+### The same stream, to press
+
+Step through the stream yourself, forward and back, and watch the three wastes in the contiguous pool beside the paged pool's slack. Nothing moves by itself.
+"""
+
+# %% tags=["remove-input"]
+simulate.contiguous()
 
 # %% [markdown]
 """

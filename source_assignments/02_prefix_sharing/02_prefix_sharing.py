@@ -34,7 +34,7 @@ this lesson, only counting.
 # %%
 from types import SimpleNamespace
 
-from autograder import ask, check, draw, predict, predicted, predictions
+from autograder import ask, check, draw, predict, predicted, predictions, simulate
 
 # %% [markdown]
 """
@@ -113,8 +113,17 @@ request. 2 + 3 × 2 = 8 blocks, so 4 of 12 are saved.*
 Look at what did **not** change. Every table still has four entries, because every request still has 52 tokens. The
 model reads the same K and V through them as before. Only the number of *different* blocks behind the entries went down.
 
-Edit the tables in the two cells above and run them again: let B and C share one more block, and ask yourself whether
-the picture you get could hold three requests that differ in their own tokens.
+Now with numbers of your own. Move the three sliders (or type into the fields beside them) and watch the two sums. Two things to
+try: make the prefix one token longer until the saving jumps, and then double the requests.
+"""
+
+# %% tags=["remove-input"]
+simulate.prefix()
+
+# %% [markdown]
+"""
+In the notebook you can also edit the tables in the two cells above and run them again: let B and C share one more block, and ask
+yourself whether the picture you get could hold three requests that differ in their own tokens.
 
 ## Predict first
 

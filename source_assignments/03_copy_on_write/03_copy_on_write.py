@@ -38,7 +38,7 @@ import math
 from collections import Counter
 from types import SimpleNamespace
 
-from autograder import ask, check, draw, predict, predicted, predictions
+from autograder import ask, check, draw, predict, predicted, predictions, simulate
 from autograder.record import read_state
 
 
@@ -134,7 +134,16 @@ predict("b-appends")
 
 # %% [markdown]
 """
-The third picture is missing on purpose: your own manager will draw it.
+The third picture is missing on purpose: your own manager will draw it. The pool below plays the same walk. It goes no further
+than the fork until you have committed your prediction; after that step on, or press the buttons and make a history of your own.
+"""
+
+# %% tags=["remove-input"]
+simulate.pool(scenario="walk", lock=(2, "b-appends", "Predict B's append above first."), key="pool-walk")
+
+# %% [markdown]
+"""
+What to look for: which count falls when a block is copied, and what does *not* change in A's row.
 """
 
 # %% [markdown]
@@ -426,6 +435,15 @@ draw.blocks(walk(5), title="After release of A: block 0 stays, block 1 is free")
 """
 *Figure 5. Release lowers counts; only a block whose count reaches 0 comes free. B's table [0, 2] was not touched.*
 
+And now all of it, button by button: every press calls a method of your class. If one breaks a promise, the picture stops there and
+the sentence says which.
+"""
+
+# %%
+simulate.pool(BlockManager, key="pool-own")
+
+# %% [markdown]
+"""
 The promises about the books can be written down as a program that knows nothing about how a manager works. It will be useful for
 the rest of the lesson: it lists every contradiction it finds.
 """
@@ -551,6 +569,14 @@ draw_tree(STEPS, PROMPT, 4)
 *Figure 6. A beam tree. Dotted lines are forks, × marks a release, dashed beams are lost. The three beams alive at the end (D, F
 and G) have their first nine tokens in common.*
 
+The same search step by step, beside the pool that holds it:
+"""
+
+# %% tags=["remove-input"]
+simulate.beams()
+
+# %% [markdown]
+"""
 Now the same tree on your manager. `eager` counts what an engine without shared blocks would copy: at each fork the parent's whole
 table.
 """
@@ -788,6 +814,14 @@ def replay():
 
 
 replay()
+
+# %% [markdown]
+"""
+The bug's own history, to step through: what was expected stands beside what the engine held.
+"""
+
+# %% tags=["remove-input"]
+simulate.history("double-free", key="history-double-free")
 
 # %% [markdown]
 """
