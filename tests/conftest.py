@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "source_assignments"
 LESSONS = sorted(p.parent.name for p in SOURCES.glob("*/*.py") if p.stem == p.parent.name)
 # Made again by `make`, or none of the course's own: never copied.
-NOT_COPIED = (".venv", "_build", ".git", "__pycache__", "*.egg-info", ".pytest_cache", ".ruff_cache", ".hypothesis", "shared")
+NOT_COPIED = (".venv", "node_modules", "_build", ".git", "__pycache__", "*.egg-info", ".pytest_cache", ".ruff_cache", ".hypothesis", "shared")
 
 # As make does: nbgrader starts `alembic` by name.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
