@@ -45,11 +45,15 @@ class Cell {
 
   #makeEditor() {
     const host = make("div", { class: "kv-editor" });
+    host.style.setProperty("min-height", `${this.listing.offsetHeight}px`);     // until the editor has measured itself
     this.listing.parentElement.replaceWith(host);
     this.editor = edit(host, this.code, {
       label: this.kind === "exercise" ? `Code of exercise ${this.name}` : `Code of ${this.name}`,
       described: HINT,
-      changed: (text) => this.#changed(text),
+      changed: (text) => {
+        host.style.removeProperty("min-height");
+        this.#changed(text);
+      },
       run: () => run(this),
     });
   }
