@@ -19,6 +19,8 @@ import traceback
 import types
 from collections.abc import Callable
 
+from autograder.widgets import host
+
 MOST_CHARACTERS, MOST_LINES = 20_000, 1_000  # of one cell's text; a browser that draws much more stops answering
 MOST_HTML = 300_000
 NAME = "<cell {}>"
@@ -93,6 +95,7 @@ class Page:
         self.module = types.ModuleType("__main__")
         self.module.__dict__["__builtins__"] = builtins
         self.passed = False
+        self.widgets: dict[str, Callable[[dict], dict | None]] = {}
 
     def begin(self) -> None:
         """Take over what belongs to the whole process. Only the page's worker does this."""
@@ -100,6 +103,7 @@ class Page:
         sys.meta_path.append(AbsentFinder())
         builtins.input = _no_input
         sys.modules.update(_like_ipython(self.display))
+        host.front = self.widget
 
     def run(self, name: str, source: str) -> str:
         """Run one cell and say as JSON how it ended.
@@ -118,12 +122,17 @@ class Page:
             screen.flush()
         return json.dumps({"how": how, "error": error[:MOST_CHARACTERS], "passed": self.passed and how == "done"})
 
-    def call(self, function: str, names: list[str], data: str) -> str:
-        """Call the package's `function` ("module.name") on objects of the page by name and on data; both ways JSON."""
-        module, _, name = function.rpartition(".")
-        found = getattr(importlib.import_module(f"autograder.{module}"), name)
+    def kept(self, key: str, data: str) -> str:
+        """What changes in the state of the widget `key` now that the reader has changed what it keeps; both as JSON, null for nothing."""
+        answer = self.widgets.get(key)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return json.dumps(found(*(self.module.__dict__[name] for name in names), json.loads(data)))
+            return json.dumps(answer(json.loads(data)) if answer else None)
+
+    def widget(self, name: str, state: dict, key: str, text: str, still: str, answer: Callable[[dict], dict | None] | None) -> Widget:
+        """What `autograder.widgets.host.show` gives here: the widget's place on the page, live through `kept`."""
+        if answer:
+            self.widgets[key] = answer
+        return Widget(name, state, key, text, still)
 
     def _execute(self, name: str, source: str) -> None:
         """As a notebook: every statement, then the value of the last one if it is an expression without a semicolon."""
@@ -147,6 +156,16 @@ class Page:
             self.tell("html", page)
         elif words:
             print(words)
+
+
+class Widget:
+    """A widget of this page."""
+
+    def __init__(self, name: str, state: dict, key: str, text: str, still: str):
+        self.text, self.html = text, host.page_html(name, state, key=key, still=still)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
+        return {"text/plain": self.text, "text/html": self.html}
 
 
 def _bundle(value: object) -> dict:

@@ -2,11 +2,9 @@
 
 import contextlib
 import functools
-import http.server
 import json
 import re
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from autograder.checks import judge, record
 from autograder.exercises import EXERCISES
 from autograder.tell import sentence
-from conftest import ROOT, needs_sources
+from conftest import ROOT, needs_sources, serving
 
 pytestmark = pytest.mark.xdist_group("book")
 
@@ -30,7 +28,7 @@ class Lesson:
 
     def __init__(self, page, served, name):
         self.page, self.address = page, f"{served}/notebooks/{name}/{name}.html"
-        self.asked, self.refused, self.written = [], [], {}
+        self.asked, self.refused, self.written, self.edited = [], [], {}, set()
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("console", lambda message: self.refused.append(message.text) if "Content Security Policy" in message.text else None)
         self.open()
@@ -43,6 +41,7 @@ class Lesson:
         return self.page.locator(f'[id="cell-{id}"]')
 
     def write(self, id, code):
+        self.edited.add(id)
         self.cell(id).locator(".cm-content").click()
         self.page.keyboard.press("Control+a")
         self.page.keyboard.insert_text(code)
@@ -57,6 +56,16 @@ class Lesson:
             if EXERCISES[id].lesson == EXERCISES[exercise].lesson and self.written.get(id) != code:
                 self.write(EXERCISES[id].name, code)
                 self.written[id] = code
+
+    def tidy(self):
+        """Every cell that was written into is as it was at first."""
+        for id in sorted(self.edited):
+            if self.cell(id).locator(".kv-stop").is_visible():
+                self.press(id, "stop")
+            self.wait(id)
+            self.cell(id).get_by_role("button", name="Reset").click()
+        self.edited.clear()
+        self.written.clear()
 
     def press(self, id, button="run"):
         self.cell(id).locator(f".kv-{button}").click()
@@ -75,7 +84,11 @@ class Lesson:
         return self.cell(id).locator(".kv-status").inner_text()
 
     def output(self, id):
-        return self.cell(id).locator(".kv-output").inner_text()
+        return self.cell(id).locator(".kv-output").inner_text().strip()
+
+    def shows(self, id, words):
+        """Wait until the cell's output has these words."""
+        self.cell(id).locator(".kv-output", has_text=words).wait_for(timeout=PYTHON_STARTS)
 
     def text(self, id):
         return self.cell(id).locator(".cm-content").inner_text()
@@ -96,8 +109,17 @@ def reading(browser, served, name, **how):
 
 @pytest.fixture
 def third(browser, served):
+    """The third lesson as a new reader meets it."""
     with reading(browser, served, THIRD) as lesson:
         yield lesson
+
+
+@pytest.fixture
+def warm(solving):
+    """The third lesson with its Python already started, and its cells as they were at first when the test is over."""
+    lesson = solving(THIRD)
+    yield lesson
+    lesson.tidy()
 
 
 @pytest.fixture(scope="module")
@@ -157,137 +179,145 @@ def test_every_chosen_exercise_has_three_wrong_variants():
 
 # --- running ---
 
-def test_cells_above_run_first_and_then_only_what_has_changed(third):
+def test_cells_above_run_first_and_then_only_what_has_changed(warm):
     """Each run of a cell adds a letter to a list that lives as long as Python does."""
+    warm.press(warm.plain(0))
+    warm.cell(warm.plain(0)).locator(".kv-stop").dispatch_event("click")     # a Python that has run nothing
+    warm.wait(warm.plain(0))
     count = "import builtins\nif not hasattr(builtins, 'seen'): builtins.seen = []\nbuiltins.seen.append({!r})"
-    first, second, last = third.plain(0), third.plain(1), third.plain(2)
-    third.write(first, count.format("a") + "\nx = 1")
-    third.write(second, count.format("b") + "\ny = x + 1")
-    third.write(last, "import builtins\nprint(y, *builtins.seen)")
-    third.run(last)
-    assert third.output(last) == "2 a b"
-    third.run(last)
-    assert third.output(last) == "2 a b"
-    third.write(second, count.format("c") + "\ny = x + 10")
-    third.run(last)
-    assert third.output(last) == "11 a b c"
-    third.write(first, count.format("d") + "\nx = 2")     # what stands below it may stand on it
-    third.run(last)
-    assert third.output(last) == "12 a b c d c"
+    first, second, last = warm.plain(0), warm.plain(1), warm.plain(2)
+    warm.write(first, count.format("a") + "\nx = 1")
+    warm.write(second, count.format("b") + "\ny = x + 1")
+    warm.write(last, "import builtins\nprint(y, *builtins.seen)")
+    warm.run(last)
+    assert warm.output(last) == "2 a b"
+    warm.run(last)
+    assert warm.output(last) == "2 a b"
+    warm.write(second, count.format("c") + "\ny = x + 10")
+    warm.run(last)
+    assert warm.output(last) == "11 a b c"
+    warm.write(first, count.format("d") + "\nx = 2")     # what stands below it may stand on it
+    warm.run(last)
+    assert warm.output(last) == "12 a b c d c"
 
 
-def test_stub_above_stands_in_nobodys_way_and_an_error_above_is_named(third):
-    last = third.plain(4)
-    third.write(last, "print('here')")
-    assert third.run(last).startswith("done")
-    assert third.output(last) == "here"
-    third.write(third.plain(0), "1 / 0")
-    third.write(last, "print(undefined)")
-    assert third.run(last).startswith("an error")
-    assert "NameError: name 'undefined' is not defined" in third.output(last)
-    assert "Above, these cells end in an error: the cell 1" in third.output(last)
-    assert "ZeroDivisionError" in third.output(third.plain(0))
+def test_stub_above_stands_in_nobodys_way_and_an_error_above_is_named(warm):
+    last = warm.plain(4)
+    warm.write(last, "print('here')")
+    assert warm.run(last).startswith("done")
+    assert warm.output(last) == "here"
+    warm.write(warm.plain(0), "1 / 0")
+    warm.write(last, "print(undefined)")
+    assert warm.run(last).startswith("an error")
+    assert "NameError: name 'undefined' is not defined" in warm.output(last)
+    assert "Above, these cells end in an error: the cell 1" in warm.output(last)
+    assert "ZeroDivisionError" in warm.output(warm.plain(0))
 
 
-def test_traceback_names_the_cell_and_the_line_and_nothing_of_the_machinery(third):
-    third.write(third.plain(0), "def f():\n    return undefined\n\nf()")
-    third.run(third.plain(0))
-    shown = third.output(third.plain(0)).splitlines()
+def test_traceback_names_the_cell_and_the_line_and_nothing_of_the_machinery(warm):
+    warm.write(warm.plain(0), "def f():\n    return undefined\n\nf()")
+    warm.run(warm.plain(0))
+    shown = warm.output(warm.plain(0)).splitlines()
     assert shown[0].endswith("line 4, in <module>") and shown[-1] == "NameError: name 'undefined' is not defined"
     assert len(shown) <= 7
     assert not re.search(r"autograder|pyodide|page\.py", "\n".join(shown))
 
 
-def test_endless_loop_is_stopped_and_python_starts_anew(third):
-    one, other = third.plain(0), third.plain(1)
-    third.write(one, "print('turning')\nwhile True:\n    pass")
-    third.press(one)
-    third.cell(one).get_by_text("turning").wait_for(timeout=PYTHON_STARTS)
-    third.press(one, "stop")
-    assert third.wait(one) == "stopped"
-    third.write(one, "x = 'alive'")
-    third.write(other, "print(x)")
-    assert third.run(other).startswith("done")
-    assert third.output(other) == "alive"
+def test_endless_loop_is_stopped_and_python_starts_anew(warm):
+    one, other = warm.plain(0), warm.plain(1)
+    warm.write(one, "print('turning')\nwhile True:\n    pass")
+    warm.press(one)
+    warm.shows(one, "turning")
+    warm.press(one, "stop")
+    assert warm.wait(one) == "stopped"
+    warm.write(one, "x = 'alive'")
+    warm.write(other, "print(x)")
+    assert warm.run(other).startswith("done")
+    assert warm.output(other) == "alive"
 
 
-def test_flood_of_output_is_cut_with_a_sentence_and_the_page_goes_on(third):
-    cell = third.plain(0)
-    third.write(cell, "for n in range(200_000):\n    print(n)")
-    assert third.run(cell).startswith("done")
-    shown = third.output(cell)
+def test_flood_of_output_is_cut_with_a_sentence_and_the_page_goes_on(warm):
+    cell = warm.plain(0)
+    warm.write(cell, "for n in range(200_000):\n    print(n)")
+    assert warm.run(cell).startswith("done")
+    shown = warm.output(cell)
     assert shown.startswith("0\n1\n2\n")
     assert "The rest of this cell's output is left out: a cell shows at most 1,000 lines or 20,000 characters." in shown
     assert len(shown) < 21_000
-    third.write(cell, "print('x' * 1_000_000)")
-    third.run(cell)
-    assert 20_000 <= len(third.output(cell)) < 20_200
+    warm.write(cell, "print('x' * 1_000_000)")
+    warm.run(cell)
+    assert 20_000 <= len(warm.output(cell)) < 20_200
 
 
-def test_second_run_during_a_run_waits_and_no_answer_goes_to_the_wrong_cell(third):
-    one, other = third.plain(0), third.plain(1)
-    third.write(one, "import time\nfor n in range(4):\n    print('one', n)\n    time.sleep(0.3)")
-    third.write(other, "print('other')\n'the other value'")
-    third.press(one)
-    third.press(other)
-    third.cell(one).locator(".kv-run").dispatch_event("click")     # the same cell again: a press that is ignored
-    third.cell(one).get_by_text("one 0").wait_for(timeout=PYTHON_STARTS)
-    assert third.status(other) == "waiting for its turn"
-    third.wait(one)
-    third.wait(other)
-    assert third.output(one) == "one 0\none 1\none 2\none 3"
-    assert third.output(other) == "other\n'the other value'"
+def test_second_run_during_a_run_waits_and_no_answer_goes_to_the_wrong_cell(warm):
+    one, other = warm.plain(0), warm.plain(1)
+    warm.write(one, "import time\nfor n in range(4):\n    print('one', n)\n    time.sleep(0.3)")
+    warm.write(other, "print('other')\n'the other value'")
+    warm.press(one)
+    warm.press(other)
+    warm.cell(one).locator(".kv-run").dispatch_event("click")     # the same cell again: a press that is ignored
+    warm.shows(one, "one 0")
+    assert warm.status(other) == "waiting for its turn"
+    warm.wait(one)
+    warm.wait(other)
+    assert warm.output(one) == "one 0\none 1\none 2\none 3"
+    assert warm.output(other) == "other\n'the other value'"
 
 
-def test_stop_ends_what_waits_too(third):
-    one, other = third.plain(0), third.plain(1)
-    third.write(one, "print('on')\nwhile True: pass")
-    third.write(other, "print('never')")
-    third.press(one)
-    third.press(other)
-    third.cell(one).get_by_text("on", exact=True).wait_for(timeout=PYTHON_STARTS)
-    third.press(other, "stop")
-    assert [third.wait(one), third.wait(other)] == ["stopped", "stopped"]
-    assert "never" not in third.output(other)
+def test_stop_ends_what_waits_too(warm):
+    one, other = warm.plain(0), warm.plain(1)
+    warm.write(one, "print('on')\nwhile True: pass")
+    warm.write(other, "print('never')")
+    warm.press(one)
+    warm.press(other)
+    warm.shows(one, "on")
+    warm.press(other, "stop")
+    assert [warm.wait(one), warm.wait(other)] == ["stopped", "stopped"]
+    assert "never" not in warm.output(other)
 
 
-def test_html_of_a_learners_object_is_shown_without_what_runs_or_loads(third):
-    cell = third.plain(0)
-    third.write(cell, "class Bad:\n    def _repr_html_(self):\n        return '<b>bold</b><script>document.title = 1</script><img src=x onerror=\"document.title=2\"><iframe src=\"/\"></iframe>"
+def test_html_of_a_learners_object_is_shown_without_what_runs_or_loads(warm):
+    cell = warm.plain(0)
+    warm.write(cell, "class Bad:\n    def _repr_html_(self):\n        return '<b>bold</b><script>document.title = 1</script><img src=x onerror=\"document.title=2\"><iframe src=\"/\"></iframe>"
                       "<a href=\"javascript:alert(1)\" onclick=\"alert(2)\">link</a><p style=\"position:fixed;color:red\">red</p>'\nBad()")
-    third.run(cell)
-    shown = third.cell(cell).locator(".kv-shown")
+    warm.run(cell)
+    shown = warm.cell(cell).locator(".kv-shown")
     assert shown.inner_html() == "<b>bold</b><a>link</a><p>red</p>"
-    assert "Lesson 3" in third.page.title()
+    assert "Lesson 3" in warm.page.title()
 
 
-def test_cell_that_needs_numpy_says_so_and_leaves_the_answer_keys_output(browser, served):
-    with reading(browser, served, FIRST) as lesson:
-        figure = lesson.page.locator("div.cell.kv-plain:has(.cell_output img)").last.get_attribute("id").removeprefix("cell-")
-        assert "needs the notebook" in lesson.run(figure) or "an error" in lesson.status(figure)
-        imports = lesson.plain(0)
-        lesson.write(imports, "import numpy as np\nnp.sqrt(2)")
-        assert lesson.run(imports) == "needs the notebook"
-        assert "This cell needs numpy, which Python in a browser does not have here" in lesson.output(imports)
+def test_cell_that_needs_what_is_not_there_says_so_and_leaves_the_answer_keys_figure(solving):
+    lesson = solving(FIRST)
+    figure = lesson.page.locator("div.cell.kv-plain:has(.cell_output img)").first
+    id = figure.get_attribute("id").removeprefix("cell-")
+    lesson.write(id, "import numpy as np\nimport matplotlib.pyplot as plt\nnp.sqrt(2)")
+    assert lesson.run(id) == "needs the notebook"
+    assert "This cell needs numpy, which Python in a browser does not have here: run it in the lesson's notebook." in lesson.output(id)
+    assert figure.locator(".cell_output img").is_visible()
+    lesson.write(id, "import numpy as np\nimport matplotlib.pyplot as plt\nprint('imported')")
+    assert lesson.run(id).startswith("done")
+    assert not figure.locator(".cell_output img").is_visible()
+    lesson.tidy()
+    assert figure.locator(".cell_output img").is_visible()
 
 
-def test_drawing_the_pool_needs_no_matplotlib_and_other_figures_say_that_they_do(third):
-    cell = third.plain(1)
-    third.write(cell, "from types import SimpleNamespace\nfrom autograder import draw\n"
+def test_drawing_the_pool_needs_no_matplotlib_and_other_figures_say_that_they_do(warm):
+    cell = warm.plain(1)
+    warm.write(cell, "from types import SimpleNamespace\nfrom autograder import draw\n"
                       "draw.blocks(SimpleNamespace(num_blocks=2, block_size=4, free=[1], ref={0: 1}, seqs={'A': {'blocks': [0], 'len': 3}}), title='two blocks')")
-    assert third.run(cell).startswith("done")
-    assert "two blocks" in third.output(cell) and "#0" in third.output(cell)
-    third.write(cell, "from autograder import draw\ndraw.counts([{0: 1}])")
-    assert third.run(cell) == "needs the notebook"
-    assert "This cell needs matplotlib" in third.output(cell)
+    assert warm.run(cell).startswith("done")
+    assert "two blocks" in warm.output(cell) and "#0" in warm.output(cell)
+    warm.write(cell, "from autograder import draw\ndraw.counts([{0: 1}])")
+    assert warm.run(cell) == "needs the notebook"
+    assert "This cell needs matplotlib" in warm.output(cell)
 
 
-def test_what_happens_is_said_to_screen_readers(third):
-    cell = third.plain(0)
-    third.write(cell, "print('spoken')")
-    third.run(cell)
-    third.page.locator("#kv-say", has_text="spoken").wait_for(state="attached")
-    assert third.page.locator("#kv-say").get_attribute("aria-live") == "polite"
+def test_what_happens_is_said_to_screen_readers(warm):
+    cell = warm.plain(0)
+    warm.write(cell, "print('spoken')")
+    warm.run(cell)
+    warm.page.locator("#kv-say", has_text="spoken").wait_for(state="attached")
+    assert warm.page.locator("#kv-say").get_attribute("aria-live") == "polite"
 
 
 # --- the reader's work ---
@@ -320,6 +350,8 @@ def test_page_that_has_changed_offers_to_keep_mine_or_take_the_new(third):
     assert third.page.locator(".kv-offer").count() == 0
     age(third)
     assert third.text("numbers") == "mine = 1"
+    third.page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert faults(third.page) == []     # the offer included
     third.page.get_by_role("button", name="Keep mine").click()
     third.open()
     assert (third.text("numbers"), third.page.locator(".kv-offer").count()) == ("mine = 1", 0)
@@ -403,12 +435,12 @@ def attempts_numbers():
     return references(ROOT)[f"{THIRD}/numbers"]
 
 
-def test_page_that_may_store_nothing_still_runs(browser, served):
+def test_page_that_may_store_nothing_still_works_and_says_so(browser, served):
     with reading(browser, served, THIRD) as lesson:
         lesson.page.add_init_script("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }")
         lesson.open()
-        lesson.write("numbers", "print('works')")
-        assert lesson.run("numbers").startswith("done")
+        lesson.write("numbers", "mine = 1")
+        assert lesson.text("numbers") == "mine = 1"
         lesson.page.get_by_role("button", name="My work").click()
         assert lesson.reader_sees("This browser keeps nothing for this page: save your work to a file before you leave.").is_visible()
 
@@ -435,16 +467,12 @@ def test_nothing_of_python_is_loaded_before_the_first_run(third):
 def test_pages_work_under_a_sub_path(built, browser, tmp_path):
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "book").symlink_to(built)
-    handler = functools.partial(type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None}), directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with reading(browser, f"http://127.0.0.1:{server.server_port}/some/book", THIRD) as lesson:
-            lesson.write("numbers", "print('below')")
-            assert lesson.run("numbers").startswith("done")
-            assert lesson.output("numbers") == "below"
-            assert [url for url in lesson.asked if "/some/book/" not in url and not url.startswith("data:")] == []
-            assert all(name.startswith("kv:/some/book/") for name in kept(lesson))
-        server.shutdown()
+    with serving(tmp_path) as address, reading(browser, f"{address}/some/book", THIRD) as lesson:
+        lesson.write("numbers", "print('below')")
+        assert lesson.run("numbers").startswith("done")
+        assert lesson.output("numbers") == "below"
+        assert [url for url in lesson.asked if "/some/book/" not in url and not url.startswith("data:")] == []
+        assert kept(lesson) and all(name.startswith("kv:/some/book/") for name in kept(lesson))
 
 
 def test_page_from_a_file_says_that_python_needs_a_server_and_everything_else_works(built, browser):
@@ -505,31 +533,31 @@ def test_browsers_python_gets_the_students_part_alone(built):
 
 # --- people ---
 
-def test_keyboard_alone_writes_runs_and_leaves_a_cell(third):
+def test_keyboard_alone_writes_runs_and_leaves_a_cell(warm):
     """From the cell's place in the page by Tab; Tab itself indents in an editor, Escape then Tab leaves it."""
-    keys = third.page.keyboard
-    third.page.locator(".headerlink").first.focus()
+    keys = warm.page.keyboard
+    warm.page.locator(".headerlink").first.focus()
     for _ in range(60):
         keys.press("Tab")
-        if third.page.evaluate("document.activeElement.classList.contains('kv-editor')"):
+        if warm.page.evaluate("document.activeElement.classList.contains('kv-editor')"):
             break
-    first = third.page.evaluate("document.activeElement.closest('.cell').id").removeprefix("cell-")
+    first = warm.page.evaluate("document.activeElement.closest('.cell').id").removeprefix("cell-")
     keys.press("Control+a")
     keys.type("if True:\n")
     keys.type("print('by keys')")
     keys.press("Control+Enter")
-    assert third.wait(first).startswith("done")
-    assert third.output(first) == "by keys"
+    assert warm.wait(first).startswith("done")
+    assert warm.output(first) == "by keys"
     keys.press("Escape")
     keys.press("Tab")
     focused = "document.activeElement.getAttribute('aria-label')"
-    assert third.page.evaluate(focused).startswith("Run ")
-    ring = third.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert warm.page.evaluate(focused).startswith("Run ")
+    ring = warm.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert ring == "solid"
     keys.press("Tab")
-    assert third.page.evaluate(focused).startswith("Reset ")
+    assert warm.page.evaluate(focused).startswith("Reset ")
     keys.press("Enter")
-    assert third.status(first) == "as it was at first"
+    assert warm.status(first) == "as it was at first"
 
 
 def test_nothing_moves_when_listings_become_editors(browser, served):
@@ -547,16 +575,18 @@ def test_nothing_moves_when_listings_become_editors(browser, served):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_phone_shows_cells_and_cards_within_its_width_in_both_themes(theme, browser, served):
-    with contextlib.closing(browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=theme, has_touch=True)) as context:
-        lesson = Lesson(context.new_page(), served, THIRD)
-        lesson.write("numbers", 'numbers = {"without": 1, "with_sharing": 2, "copies": 3}')
-        lesson.cell("numbers-checks").locator(".kv-run").tap()
-        assert "broken" in lesson.wait("numbers-checks")
-        assert lesson.page.evaluate("document.documentElement.scrollWidth") == 360
-        assert lesson.page.evaluate("document.documentElement.dataset.theme") == theme
-        low = [button.bounding_box()["height"] for button in lesson.cell("numbers").locator(".kv-bar button:visible").all()]
-        assert len(low) == 2 and min(low) >= 24     # WCAG 2.2, target size
+def test_phone_shows_cells_and_cards_within_its_width_in_both_themes(theme, warm):
+    warm.page.set_viewport_size({"width": 360, "height": 740})
+    warm.page.emulate_media(color_scheme=theme)
+    warm.write("numbers", 'numbers = {"without": 1, "with_sharing": 2, "copies": 3}')
+    assert "broken" in warm.run("numbers-checks")
+    assert warm.page.evaluate("document.documentElement.scrollWidth") == 360
+    assert warm.page.evaluate("document.documentElement.dataset.theme") == theme
+    buttons = warm.cell("numbers").locator(".kv-bar button:visible").all()
+    heights = [button.bounding_box()["height"] for button in buttons]
+    warm.page.set_viewport_size({"width": 1280, "height": 900})
+    warm.page.emulate_media(color_scheme="light")
+    assert len(heights) == 2 and min(heights) >= 24     # WCAG 2.2, target size
 
 
 def faults(page):
@@ -584,18 +614,19 @@ def test_axe_finds_nothing_on_any_page(theme, built, browser, served):
     assert refused == []
 
 
-def test_axe_finds_nothing_in_a_used_lesson(third):
-    third.write("numbers", 'numbers = {"without": 1, "with_sharing": 2, "copies": 3}')
-    third.run("numbers-checks")
-    third.write("eviction_order", "1 / 0")
-    third.run("eviction_order")
-    age(third)
-    third.run("numbers-checks")
-    third.page.get_by_role("button", name="My work").click()
-    third.page.evaluate(AXE.read_text(encoding="utf-8"))
-    assert faults(third.page) == []
-    third.page.get_by_role("button", name="Close").click()
-    assert faults(third.page) == []
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_a_used_lesson(theme, warm):
+    warm.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+    warm.write("numbers", 'numbers = {"without": 1, "with_sharing": 2, "copies": 3}')
+    assert "broken" in warm.run("numbers-checks")
+    warm.write("eviction_order", "print(1)\n1 / 0")
+    assert "error" in warm.run("eviction_order")
+    warm.page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert faults(warm.page) == []
+    warm.page.get_by_role("button", name="My work").click()
+    assert faults(warm.page) == []
+    warm.page.get_by_role("button", name="Close").click()
+    warm.page.emulate_media(color_scheme="light", reduced_motion="no-preference")
 
 
 def test_build_without_the_page_modules_ends_with_one_sentence(tmp_path, monkeypatch):

@@ -15,6 +15,11 @@ function storage() {
   }
 }
 
+// After all of it was replaced or removed nothing more is kept until the page is loaded anew: what is still on the
+// screen must not come back.
+let closed = false;
+export function close() { closed = true; }
+
 function told(detail) {
   globalThis.document?.dispatchEvent(new CustomEvent("kv-kept", { detail }));
 }
@@ -30,6 +35,7 @@ export function read(key, page) {
 }
 
 export function write(key, value, page) {
+  if (closed) return;
   const name = place(key, page);
   memory.set(name, value);
   try {
@@ -39,6 +45,7 @@ export function write(key, value, page) {
 }
 
 export function forget(key, page) {
+  if (closed) return;
   const name = place(key, page);
   memory.delete(name);
   try {

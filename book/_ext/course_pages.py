@@ -17,6 +17,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).parent))
+import page_access
 import page_files
 import page_policy
 
@@ -153,8 +154,8 @@ def add_scripts(app):
         sys.exit(f"\n{missing}")
 
 
-def copy_python(app, error):
-    """Put Python, the editor and the script for file:// beside the pages, then give every page its policy."""
+def finish_pages(app, error):
+    """Put Python, the editor and the script for file:// beside the pages, then mend every page and give it its policy."""
     if error is not None or app.builder.format != "html":
         return
     root, static = Path(app.srcdir), Path(app.outdir) / "_static"
@@ -163,7 +164,8 @@ def copy_python(app, error):
     page_files.bundle_classic(root, static)
     for page in sorted(Path(app.outdir).rglob("*.html")):
         if "_static" not in page.parts:
-            page_policy.put_policy(page)
+            text = page_access.mend(page.read_text(encoding="utf-8"))
+            page.write_text(page_policy.with_policy(text), encoding="utf-8")
 
 
 def copy_widgets(app, error):
@@ -203,6 +205,6 @@ def setup(app):
     app.connect("html-page-context", tell_version)
     app.connect("html-page-context", drop_third_parties, priority=900)
     app.connect("build-finished", copy_widgets)
-    app.connect("build-finished", copy_python, priority=910)
+    app.connect("build-finished", finish_pages, priority=910)
     app.connect("build-finished", remove_leftovers, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

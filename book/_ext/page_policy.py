@@ -4,7 +4,6 @@ import base64
 import hashlib
 import html
 import re
-from pathlib import Path
 
 SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)
 STYLE = re.compile(r"<style\b[^>]*>(.*?)</style>", re.S | re.I)
@@ -50,13 +49,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def put_policy(path: Path) -> None:
-    """Write the policy into a page, before anything that it governs."""
-    page = HANDLER.sub(r"\1", path.read_text(encoding="utf-8"))
+def with_policy(page: str) -> str:
+    """The page with its policy before anything that the policy governs."""
+    page = HANDLER.sub(r"\1", page)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy(page), quote=False)}" />'
     found = HEAD.search(page)
-    if found:
-        page = page[: found.end()] + "\n    " + meta + page[found.end() :]
-    else:      # Jupyter Book's index.html, which only sends on
-        page = meta + "\n" + page
-    path.write_text(page, encoding="utf-8")
+    if found is None:      # Jupyter Book's index.html, which only sends on
+        return f"{meta}\n{page}"
+    return f"{page[: found.end()]}\n    {meta}{page[found.end() :]}"

@@ -41,7 +41,7 @@ export function edit(host, text, { label, described, changed, run }) {
         highlightSpecialChars(), history(), drawSelection(), indentUnit.of("    "), EditorState.tabSize.of(4),
         python(), syntaxHighlighting(marks), indentOnInput(), bracketMatching(), closeBrackets(),
         keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
-        EditorView.contentAttributes.of({ "aria-label": label, "aria-description": described, autocapitalize: "off", autocorrect: "off", spellcheck: "false" }),
+        EditorView.contentAttributes.of({ "aria-label": label, "aria-description": described, tabindex: "0", autocapitalize: "off", autocorrect: "off", spellcheck: "false" }),
         EditorView.updateListener.of((update) => { if (update.docChanged) changed(view.state.doc.toString()); }),
         look,
       ],

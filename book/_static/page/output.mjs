@@ -36,7 +36,9 @@ function harmless(name, value) {
 export class Output {
   #text = ""; #waiting = false; #pre = null;
 
-  constructor(label) {
+  // answer: see mount.mjs.
+  constructor(label, answer) {
+    this.answer = answer;
     this.element = make("div", { class: "kv-output", role: "group", "aria-label": label, hidden: true });
   }
 
@@ -71,7 +73,7 @@ export class Output {
     const box = make("div", { class: "kv-shown" });
     box.append(...[...parsed.body.childNodes].map(copy).filter(Boolean));
     this.#add(box);
-    box.querySelectorAll(".kv-widget[data-widget]").forEach((place) => mount(place));
+    box.querySelectorAll(".kv-widget[data-widget]").forEach((place) => mount(place, this.answer));
   }
 
   error(words) {

@@ -1,6 +1,6 @@
 // "My work": everything that this browser keeps of the book can be saved to a file, read from one, or removed.
 import { make } from "../widgets/dom.mjs";
-import { clear, everything, lasting, thisPage, write } from "../widgets/store.mjs";
+import { clear, close, everything, lasting, thisPage, write } from "../widgets/store.mjs";
 
 const FORMAT = "paged-kv-caches", LARGEST = 5_000_000;
 
@@ -35,6 +35,11 @@ function take(pages) {
   }
 }
 
+function again() {
+  close();
+  location.reload();
+}
+
 function build() {
   const told = make("p", { role: "status", class: "kv-told" });
   const file = make("input", { type: "file", accept: ".json,application/json", id: "kv-import", on: { change: async () => {
@@ -43,7 +48,7 @@ function build() {
     try {
       if (chosen.size > LARGEST) throw new Error("This file is larger than any work of this book: choose the file that “Save to a file” made.");
       take(readExport(await chosen.text()));
-      location.reload();
+      again();
     } catch (error) {
       told.textContent = error.message;
     }
@@ -53,7 +58,7 @@ function build() {
   const sure = make("div", { class: "kv-sure", hidden: true });
   // Removing asks once more, in the same place.
   const remove = (question, act) => () => {
-    sure.replaceChildren(make("p", { text: question }), button("Remove it", () => { act(); location.reload(); }), button("Leave it", () => { sure.hidden = true; }));
+    sure.replaceChildren(make("p", { text: question }), button("Remove it", () => { act(); again(); }), button("Leave it", () => { sure.hidden = true; }));
     sure.hidden = false;
     sure.querySelector("button").focus();
   };

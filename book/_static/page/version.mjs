@@ -1,6 +1,6 @@
 // A page that has changed since the reader wrote on it asks once: keep mine, or take the new.
 import { make } from "../widgets/dom.mjs";
-import { clear, everything, read, thisPage, write } from "../widgets/store.mjs";
+import { clear, close, everything, read, thisPage, write } from "../widgets/store.mjs";
 
 const KEY = "version";
 const written = (key) => key.startsWith("cell:");
@@ -20,8 +20,9 @@ function offer(version) {
   const settle = (words) => () => {
     if (words === "new") clear(thisPage(), (key) => written(key) || key.startsWith("passed:"));
     write(KEY, version);
-    if (words === "new") location.reload();
-    else box.remove();
+    if (words === "mine") return box.remove();
+    close();
+    return location.reload();
   };
   const box = make("section", { class: "kv-offer", "aria-label": "This page has changed" },
     make("p", { text: "This page has changed since you wrote on it. Your code is still here. To take the new cells is to give up what you wrote in the old ones; predictions and answers stay either way." }),

@@ -1,6 +1,6 @@
 // Python, in a worker of its own: an endless loop stops nothing but itself, and `terminate` ends it.
 //
-// takes  { id, kind: "run", name, source, predictions } and { id, kind: "call", function, names, data }
+// takes  { id, kind: "run", name, source, predictions } and { id, kind: "kept", key, kept }
 // gives  { kind: "loading", part } and { kind: "ready" }; for a run { id, kind: "text" | "html", words }; for both { id, kind: "ended", result };
 //        { kind: "fatal", words } when this Python is of no more use
 import { loadPyodide } from "../pyodide/pyodide.mjs";
@@ -49,10 +49,10 @@ self.onmessage = async ({ data }) => {
   try {
     // Where autograder.prompts looks for what was predicted.
     if (data.predictions) python.FS.writeFile("predictions.json", JSON.stringify(data.predictions));
-    const result = data.kind === "call" ? page.call(data.function, data.names, data.data) : page.run(data.name, data.source);
+    const result = data.kind === "kept" ? page.kept(data.key, data.kept) : page.run(data.name, data.source);
     postMessage({ id: data.id, kind: "ended", result: JSON.parse(result) });
   } catch (error) {
-    if (data.kind === "call" && error?.type) postMessage({ id: data.id, kind: "ended", result: null });
+    if (data.kind === "kept" && error?.type) postMessage({ id: data.id, kind: "ended", result: null });
     else postMessage({ kind: "fatal", words: String(error) });     // the interpreter itself has failed
   }
 };
