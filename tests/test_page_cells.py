@@ -459,9 +459,22 @@ def test_lesson_asks_its_own_host_alone_and_runs_with_the_network_cut(third, ser
     assert third.refused == []
 
 
-def test_nothing_of_python_is_loaded_before_the_first_run(third):
+def test_nothing_of_python_is_loaded_until_somebody_writes_or_runs(third):
     third.page.wait_for_load_state("networkidle")
+    third.cell("numbers").locator(".cm-content").click()
     assert [url for url in third.asked if "pyodide" in url or "worker" in url] == []
+    with third.page.expect_request("**/pyodide.asm.wasm"):
+        third.page.keyboard.type("x")
+
+
+def test_first_view_of_a_lesson_is_small(built, third):
+    """Under 600 kB as a server that compresses sends it, see benchmarks/page.py; Python is not part of it."""
+    import gzip
+
+    third.page.wait_for_load_state("networkidle")
+    paths = {built / url.split("?")[0].split("/", 3)[3] for url in third.asked if url.startswith("http")}
+    sizes = {path.name: len(path.read_bytes() if path.suffix in (".png", ".woff2") else gzip.compress(path.read_bytes(), 6)) for path in paths}
+    assert len(sizes) > 20 and sum(sizes.values()) < 600_000, sorted(sizes.items(), key=lambda item: -item[1])[:5]
 
 
 def test_pages_work_under_a_sub_path(built, browser, tmp_path):

@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 PAGES, SOURCES = "notebooks/", "source_assignments"
 WIDGETS = "autograder/widgets"     # modules and styles that a notebook gets through anywidget and a page from its own folder
-NOT_NEEDED = ("sphinx-thebe.js", "sphinx-thebe.css", "play-solid.svg")   # sphinx-thebe's, which loads from unpkg
+# sphinx-thebe's, which loads from unpkg, and the script with all icons, see page_access.
+NOT_NEEDED = ("sphinx-thebe.js", "sphinx-thebe.css", "play-solid.svg", "scripts/fontawesome.js", "scripts/fontawesome.js.map", "scripts/fontawesome.js.LICENSE.txt")
 THIRD_PARTY = re.compile(r"THEBE_JS_URL|sphinx-thebe|thebelab|^(https?:)?//")
 
 

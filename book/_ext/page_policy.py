@@ -10,8 +10,6 @@ STYLE = re.compile(r"<style\b[^>]*>(.*?)</style>", re.S | re.I)
 # The theme's button to print; page/page.mjs does what its attribute did, which a policy without 'unsafe-hashes' would refuse.
 HANDLER = re.compile(r'(<button) onclick="window\.print\(\)"')
 HEAD = re.compile(r'<meta charset="utf-8" ?/?>', re.I)
-# Font Awesome's script puts this style sheet of its own into the page.
-FONT_AWESOME = "'sha256-7oERheaqPgauHfP5d4xw0v6p4MUYc+/Quwioe/4rjOI='"
 
 
 def policy(page: str) -> str:
@@ -24,7 +22,7 @@ def policy(page: str) -> str:
         # browsers that hold a worker to the policy of its page. Neither eval nor any other inline script.
         f"script-src 'self' 'wasm-unsafe-eval' {' '.join(dict.fromkeys(scripts))}".strip(),
         # Style sheets of this site, and the inline ones by their hash.
-        f"style-src 'self'; style-src-elem 'self' {FONT_AWESOME} {' '.join(dict.fromkeys(styles))}".strip(),
+        f"style-src 'self'; style-src-elem 'self' {' '.join(dict.fromkeys(styles))}".strip(),
         # A check's card, and tables of the text, carry their styles as attributes, so that they look the same in a notebook.
         "style-src-attr 'unsafe-inline'",
         # Pictures of this site, and those inside style sheets.

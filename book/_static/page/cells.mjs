@@ -60,6 +60,7 @@ class Cell {
 
   #changed(text) {
     this.code = text;
+    python.begin();     // whoever writes will run
     clearTimeout(this.saving);
     this.saving = setTimeout(() => this.save(), SAVE_AFTER);
   }
@@ -204,7 +205,7 @@ function stop(cell) {
 python.listen((news) => {
   if (news.kind === "gone") ran.clear();
   if (news.kind === "loading") for (const cell of busy) cell.say(`starting Python, ${Math.round(100 * news.part)} %`);
-  if (news.kind === "loading" && news.part === 0) say("Python is starting.");
+  if (news.kind === "loading" && news.part === 0 && busy.size) say("Python is starting.");
 });
 
 // A prompt is a widget already; its cell has nothing to run.

@@ -9,7 +9,8 @@ export function listen(listener) { listeners.add(listener); }
 
 const tell = (news) => listeners.forEach((listener) => listener(news));
 
-function begin() {
+// Start Python if it is not there; whoever is about to need it may say so early.
+export function begin() {
   if (worker) return;
   worker = new Worker(new URL("./worker.mjs", import.meta.url), { type: "module" });
   worker.onmessage = ({ data }) => hear(data);

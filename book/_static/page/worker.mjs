@@ -11,15 +11,16 @@ let running = null;
 
 // Counts what arrives while Python loads, since that is what a reader on a slow line waits for.
 function counting(fetch) {
-  let arrived = 0;
+  let arrived = 0, told = 0;
   return async (...request) => {
     const answer = await fetch(...request);
     if (!answer.ok || !answer.body) return answer;
     const counter = new TransformStream({
       transform(chunk, stream) {
-        arrived += chunk.byteLength;
-        postMessage({ kind: "loading", part: Math.min(1, arrived / bytes) });
         stream.enqueue(chunk);
+        arrived += chunk.byteLength;
+        const part = Math.min(1, Math.floor(20 * arrived / bytes) / 20);     // in steps of a twentieth
+        if (part > told) postMessage({ kind: "loading", part: told = part });
       },
     });
     return new Response(answer.body.pipeThrough(counter), { headers: { "Content-Type": answer.headers.get("Content-Type") ?? "" } });
