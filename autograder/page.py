@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import html
 import importlib.abc
 import importlib.machinery
 import io
 import json
 import linecache
+import re
 import sys
 import traceback
 import types
@@ -103,7 +105,7 @@ class Page:
         sys.meta_path.append(AbsentFinder())
         builtins.input = _no_input
         sys.modules.update(_like_ipython(self.display))
-        host.front = self.widget
+        host.front = Widgets(self.widgets)
 
     def run(self, name: str, source: str) -> str:
         """Run one cell and say as JSON how it ended.
@@ -128,12 +130,6 @@ class Page:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             return json.dumps(answer(json.loads(data)) if answer else None)
 
-    def widget(self, name: str, state: dict, key: str, text: str, still: str, answer: Callable[[dict], dict | None] | None) -> Widget:
-        """What `autograder.widgets.host.show` gives here: the widget's place on the page, live through `kept`."""
-        if answer:
-            self.widgets[key] = answer
-        return Widget(name, state, key, text, still)
-
     def _execute(self, name: str, source: str) -> None:
         """As a notebook: every statement, then the value of the last one if it is an expression without a semicolon."""
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -149,23 +145,28 @@ class Page:
     def display(self, value: object, raw: bool = False) -> None:
         """Show a value, or with raw a bundle of representations, as IPython's `display` does."""
         bundle = value if raw else _bundle(value)
-        page, words = bundle.get("text/html"), str(bundle.get("text/plain", ""))
+        drawn, words = bundle.get("text/html"), str(bundle.get("text/plain", ""))
         self.passed |= words.startswith("✓ ")  # a check's verdict
         sys.stdout.flush()
-        if page and len(page) <= MOST_HTML:
-            self.tell("html", page)
+        if drawn and len(drawn) <= MOST_HTML:
+            self.tell("html", drawn)
         elif words:
             print(words)
 
 
-class Widget:
-    """A widget of this page."""
+class Widgets:
+    """Stands where `autograder.widgets.host` has anywidget's class in a notebook: its widgets are answered through `Page.kept`."""
 
-    def __init__(self, name: str, state: dict, key: str, text: str, still: str):
-        self.text, self.html = text, host.page_html(name, state, key=key, still=still)
+    def __init__(self, answers: dict[str, Callable[[dict], dict | None]]):
+        self.answers = answers
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict:
-        return {"text/plain": self.text, "text/html": self.html}
+    def of(self, name: str, state: dict, kept: dict, page: str, text: str, on_kept: Callable[[dict], dict | None] | None) -> host.Still:
+        """The widget with the state that a live one has; key and still picture are those of `page`."""
+        key = html.unescape(re.search(r'data-key="([^"]*)"', page)[1])
+        if on_kept:
+            self.answers[key] = on_kept
+        still = page.partition('<div class="kv-still">')[2].removesuffix("</div></div>")
+        return host.Still(host.page_html(name, state, key=key, still=still), text)
 
 
 def _bundle(value: object) -> dict:

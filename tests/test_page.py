@@ -165,9 +165,17 @@ def test_dataclasses_input_and_display_work_as_in_a_notebook():
 
 def test_widget_of_a_cell_is_answered_by_what_it_was_given():
     cell = "from autograder.widgets.host import show\nshow('pool', {'a': '</script>'}, key='mine', text='words', on_kept=lambda kept: {'twice': 2 * kept['n']})"
-    told, _ = begun(cell, "from autograder.widgets import host\npage = host.front.__self__\nprint(page.kept('mine', '{\"n\": 4}'), page.kept('other', '{}'))")
+    told, _ = begun(cell, "from autograder.widgets import host\nprint(host.front.answers['mine']({'n': 4}), 'other' in host.front.answers)")
     assert told[0][0] == "html" and 'data-widget="pool" data-key="mine"' in told[0][1] and told[0][1].count("</script>") == 1
-    assert told[1] == ["text", '{"twice": 8} null\n']
+    assert told[1] == ["text", "{'twice': 8} False\n"]
+
+
+def test_what_a_widget_keeps_is_answered_as_json_and_prints_nowhere(heard, capsys):
+    page = Page(heard)
+    page.widgets["mine"] = lambda kept: print("heard") or {"twice": 2 * kept["n"]}
+    assert json.loads(page.kept("mine", '{"n": 4}')) == {"twice": 8}
+    assert json.loads(page.kept("other", "{}")) is None
+    assert (heard, capsys.readouterr().out) == ([], "")
 
 
 def test_module_imports_the_standard_library_alone():

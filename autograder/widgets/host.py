@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-front: Callable[..., object] | None = None    # in a page's Python: what makes a widget there (see autograder.page)
+front = None    # in a page's Python: what makes its widgets, see autograder.page
 
 
 def show(name: str, state: dict, *, key: str, text: str, still: str = "", kept: dict | None = None, on_kept: Callable[[dict], None] | None = None) -> object:
@@ -24,10 +24,8 @@ def show(name: str, state: dict, *, key: str, text: str, still: str = "", kept: 
     shows. still: HTML for readers without scripts. on_kept is called with the new `kept` whenever the reader has
     changed it; only in a live notebook.
     """
-    if front is not None:
-        return front(name, state, key, text, still or f"<p>{html.escape(text)}</p>", on_kept)
     page = page_html(name, state, key=key, still=still or f"<p>{html.escape(text)}</p>")
-    kind = _anywidget()
+    kind = front or _anywidget()
     if kind is None:
         return Still(page, text)
     return kind.of(name, state, kept or {}, page, text, on_kept)

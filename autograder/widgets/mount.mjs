@@ -36,8 +36,7 @@ function style(name) {
   document.head.append(link);
 }
 
-// answer(key, kept), if the page's Python shows the widget: what changes in its state now that the reader has changed `kept`.
-export async function mount(place, answer) {
+export async function mount(place) {
   if (place.dataset.mounted) return;
   place.dataset.mounted = "yes";
   const { widget: name, key } = place.dataset;
@@ -47,12 +46,6 @@ export async function mount(place, answer) {
     style(name);
     const { default: front } = await import(`./${name}.mjs`);
     const model = new PageModel({ state: JSON.parse(place.querySelector(":scope > script").textContent), kept: read(key) ?? {} }, key);
-    if (answer) {
-      model.on("change:kept", async () => {
-        const changed = await answer(key, model.get("kept"));
-        if (changed) model.set("state", { ...model.get("state"), ...changed });
-      });
-    }
     const el = document.createElement("div");
     if (model.get("state").kind === "predict") {
       release = hold(place, model.get("kept").answers?.length);
@@ -67,4 +60,4 @@ export async function mount(place, answer) {
 }
 
 style("colours");
-document.querySelectorAll(".kv-widget[data-widget]").forEach((place) => mount(place));
+document.querySelectorAll(".kv-widget[data-widget]").forEach(mount);

@@ -33,13 +33,21 @@ function harmless(name, value) {
   return true;
 }
 
+async function follow({ key, model }, answer) {
+  const ask = async () => {
+    const changed = await answer(key, model.get("kept"));
+    if (changed) model.set("state", { ...model.get("state"), ...changed });
+  };
+  model.on("change:kept", ask);
+  await ask();     // it may have asked before anybody listened
+}
+
 export class Output {
   #text = ""; #waiting = false; #pre = null;
 
-  // answer: see mount.mjs.
+  // answer(key, kept): what changes in a shown widget's state now that the reader has changed what it keeps.
   constructor(label, answer) {
-    this.answer = answer;
-    this.element = make("div", { class: "kv-output", role: "group", "aria-label": label, hidden: true });
+    this.element = make("div", { class: "kv-output", role: "group", "aria-label": label, hidden: true, on: { "kv-mounted": ({ detail }) => follow(detail, answer) } });
   }
 
   clear() {
@@ -73,7 +81,7 @@ export class Output {
     const box = make("div", { class: "kv-shown" });
     box.append(...[...parsed.body.childNodes].map(copy).filter(Boolean));
     this.#add(box);
-    box.querySelectorAll(".kv-widget[data-widget]").forEach((place) => mount(place, this.answer));
+    box.querySelectorAll(".kv-widget[data-widget]").forEach((place) => mount(place));
   }
 
   error(words) {
