@@ -72,18 +72,24 @@ def _advice(verdict: Verdict) -> list[str]:
     return [f'<div style="margin-top:.5em">{_text(words)}</div>'] if words else []
 
 
+def pool_card(pool: Pool, title: str) -> str:
+    """A pool by itself, on the same white card."""
+    return f'<div role="group" aria-label="{html.escape(title)}" style="{CARD.format(edge=look.LINE)}">{_squares(title, pool)}</div>'
+
+
 def _picture(label: str, state: State | None) -> str:
+    return "" if state is None or state.problem else _squares(label, pool_of(state))
+
+
+def _squares(label: str, pool: Pool) -> str:
     """The pool as numbered squares and the block tables below it."""
-    if state is None or state.problem:
-        return ""
-    pool = pool_of(state)
     squares = "".join(_square(block, pool) for block in pool.blocks[:MOST_SQUARES])
     more = f" … {len(pool.blocks) - MOST_SQUARES} more" if len(pool.blocks) > MOST_SQUARES else ""
     tables = "".join(
         f'<div style="{CODE}">{html.escape(name[:20])}: [{", ".join(map(str, blocks[:MOST_SQUARES]))}{", …" if len(blocks) > MOST_SQUARES else ""}], {length} token{"s" * (length != 1)}</div>'
         for name, (blocks, length) in list(pool.tables.items())[:8]
     )
-    return f'<div style="margin-top:.5em"><div style="color:{look.MUTED}">{label}</div><div>{squares}{more}</div>{tables}</div>'
+    return f'<div style="margin-top:.5em"><div style="color:{look.MUTED}">{html.escape(label)}</div><div>{squares}{more}</div>{tables}</div>'
 
 
 def _square(block, pool: Pool) -> str:

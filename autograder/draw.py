@@ -29,7 +29,13 @@ STYLE = {
 def blocks(manager, title=None, ax=None):
     """The pool as numbered squares, with the block tables beside it; works on any shape of manager."""
     pool = pool_of(_state(manager), getattr(manager, "num_blocks", None), getattr(manager, "block_size", None))
-    with _style():
+    try:
+        style = _style()
+    except ImportError:
+        if ax is not None:
+            raise
+        return Squares(pool, title)
+    with style:
         return _Sheet(pool, title).drawn(ax)
 
 
@@ -373,9 +379,27 @@ def _state(item):
     return item if isinstance(item, State) else read_state(item)
 
 
-def _style():
-    import matplotlib
+class Squares:
+    """The pool where matplotlib is missing, as on the static page: the squares of a check's card."""
 
+    def __init__(self, pool, title=None):
+        self.pool, self.title = pool, title
+
+    def _repr_html_(self):
+        from .card import pool_card
+
+        return pool_card(self.pool, self.title or summary(self.pool))
+
+    def __repr__(self):
+        return f"{self.title}: {summary(self.pool)}" if self.title else summary(self.pool)
+
+
+def _style():
+    """The course's style, to draw in; ImportError with one sentence where matplotlib is missing."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        raise ImportError("This figure needs matplotlib: `pip install matplotlib` brings it.") from None
     return matplotlib.rc_context(STYLE)
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "source_assignments"
 LESSONS = sorted(p.parent.name for p in SOURCES.glob("*/*.py") if p.stem == p.parent.name)
 # Made again by `make`, or none of the course's own: never copied.
-NOT_COPIED = (".venv", "_build", ".git", "__pycache__", "*.egg-info", ".pytest_cache", ".ruff_cache", ".hypothesis", "shared")
+NOT_COPIED = (".venv", "node_modules", "_build", ".git", "__pycache__", "*.egg-info", ".pytest_cache", ".ruff_cache", ".hypothesis", "shared")
 
 # As make does: nbgrader starts `alembic` by name.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -88,3 +88,39 @@ def wheel(tmp_path_factory):
     assert built.returncode == 0, built.stderr
     (path,) = source.parent.glob("*.whl")
     return path
+
+
+# --- the built book: tests that use it share the group "book", so that it is built once ---
+
+
+def build(source, output):
+    """Build as `jupyter-book build .` does, with warnings as errors; returns the folder of pages and what was said."""
+    program = [sys.executable, "-m", "jupyter_book.cli.main"] if not _program() else [_program()]
+    # Of a test run's environment only what a user's shell would have, too.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "MPLBACKEND"))}
+    run = subprocess.run(
+        [*program, "build", str(source), "--path-output", str(output), "-W", "-n", "--keep-going"],
+        cwd=source, env=environment, capture_output=True, text=True, timeout=900,
+    )
+    return output / "_build" / "html", run
+
+
+def _program():
+    beside = Path(sys.executable).with_name("jupyter-book")
+    return str(beside) if beside.exists() else shutil.which("jupyter-book")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    if not list(ROOT.glob("notebooks/*/*.ipynb")):
+        pytest.fail("There is no notebooks/ folder to make pages from; run `make lessons`.")
+    site, run = build(ROOT, tmp_path_factory.mktemp("book"))
+    assert run.returncode == 0, (run.stdout + run.stderr)[-4000:]
+    return site
+
+
+@pytest.fixture(scope="module")
+def served(built):
+    """The address of the built book on this machine."""
+    with serving(built) as address:
+        yield address

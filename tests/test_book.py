@@ -5,10 +5,8 @@ import contextlib
 import html
 import importlib.util
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,40 +15,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from conftest import serving
+from conftest import ROOT, build
 
-ROOT = Path(__file__).resolve().parents[1]
 LESSONS = sorted(path.parent.name for path in ROOT.glob("notebooks/*/*.ipynb"))
 TEXT = {".html", ".js", ".mjs", ".css", ".txt", ".md", ".ipynb", ".json", ".py", ".svg", ".xml", ""}
 
 # All of them need the one built book, so they run in one process.
 pytestmark = pytest.mark.xdist_group("book")
-
-
-def build(source, output):
-    """Build as `jupyter-book build .` does, with warnings as errors; returns the folder of pages and what was said."""
-    program = [sys.executable, "-m", "jupyter_book.cli.main"] if not _program() else [_program()]
-    # Of a test run's environment only what a user's shell would have, too.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "MPLBACKEND"))}
-    run = subprocess.run(
-        [*program, "build", str(source), "--path-output", str(output), "-W", "-n", "--keep-going"],
-        cwd=source, env=environment, capture_output=True, text=True, timeout=900,
-    )
-    return output / "_build" / "html", run
-
-
-def _program():
-    beside = Path(sys.executable).with_name("jupyter-book")
-    return str(beside) if beside.exists() else shutil.which("jupyter-book")
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    if not LESSONS:
-        pytest.fail("There is no notebooks/ folder to make pages from; run `make lessons`.")
-    site, run = build(ROOT, tmp_path_factory.mktemp("book"))
-    assert run.returncode == 0, (run.stdout + run.stderr)[-4000:]
-    return site
 
 
 @pytest.fixture(scope="session")
@@ -123,13 +94,6 @@ def test_no_stylesheet_or_script_loads_from_another_host(built):
         found += [(path.name, hit) for hit in re.findall(r"""["'`]((?:https?:)?//[^"'`\s]+\.(?:m?js|css|woff2?|ttf|wasm|json)\b[^"'`]*)["'`]""", text)]
         found += [(path.name, hit) for hit in re.findall(r"unpkg\.com|jsdelivr|cdnjs|googleapis|gstatic|mathjax@|thebe@", text)]
     assert found == []
-
-
-@pytest.fixture(scope="module")
-def served(built):
-    """The address of the built book on this machine."""
-    with serving(built) as address:
-        yield address
 
 
 def test_a_browser_asks_no_other_host_misses_no_file_and_fits_a_phone(pages, served, browser):

@@ -105,7 +105,15 @@ class Installs:
     """Stands in for pip: remembers what it was asked for, and fails or is cut short when told to."""
 
     def __init__(self):
-        self.asked, self.venvs, self.fails, self.cut = [], 0, None, None
+        self.asked, self.venvs, self.fails, self.cut, self.npm = [], 0, None, None, 0
+
+    def watch(self, what, command, *_):
+        """npm's own run; pip's goes through `install`."""
+        self.npm += 1
+        if what == self.fails:
+            raise set_up.Unable(f"{what} could not be installed")
+        assert command[1] == "ci", "`npm ci` installs what the lock says, `npm install` may change the lock"
+        set_up.MODULES.mkdir(exist_ok=True)
 
     def install(self, what, arguments):
         self.asked.append((what, arguments))
@@ -121,12 +129,13 @@ class Installs:
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """A course folder of its own, a venv that costs nothing, and a pip that only remembers."""
-    for name in set_up.SHAPED_BY:
+    for name in (*set_up.SHAPED_BY, "package-lock.json"):
         shutil.copy(ROOT / name, tmp_path)
     venv = tmp_path / ".venv"
     for name, path in {
         "ROOT": tmp_path, "VENV": venv, "PYTHON": venv / "bin" / "python", "STAMP": venv / "set-up.json",
-        "UNFINISHED": venv / "unfinished", "LOG": venv / "set-up.log",
+        "UNFINISHED": venv / "unfinished", "LOG": venv / "set-up.log", "MODULES_LOG": venv / "npm.log", "LOCK": tmp_path / "package-lock.json",
+        "MODULES": tmp_path / "node_modules", "MODULES_STAMP": tmp_path / "node_modules" / ".set-up",
     }.items():  # fmt: skip
         monkeypatch.setattr(set_up, name, path)
     pip = Installs()
@@ -141,6 +150,7 @@ def machine(tmp_path, monkeypatch):
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(set_up, "install", pip.install)
+    monkeypatch.setattr(set_up, "watch", pip.watch)
     monkeypatch.setattr(set_up.subprocess, "run", new_venv)
     monkeypatch.setattr(sys, "argv", ["set_up.py"])
     return pip
@@ -154,8 +164,35 @@ def test_second_set_up_does_nothing(machine):
     assert set_up.main() == 0
     assert machine.names() == ["packages", "this course", "torch"]
     assert set_up.main() == 0
-    assert (len(machine.asked), machine.venvs) == (3, 1)
+    assert (len(machine.asked), machine.venvs, machine.npm) == (3, 1, 1)
 
+
+def test_changed_lock_of_npm_installs_the_pages_modules_again_and_nothing_else(machine):
+    set_up.main()
+    with set_up.LOCK.open("a") as file:
+        file.write("\n")
+    assert set_up.main() == 0
+    assert (len(machine.asked), machine.npm) == (3, 2)
+    assert set_up.main() == 0
+    assert machine.npm == 2
+
+
+def test_page_modules_that_cannot_be_installed_are_said_and_tried_again(machine, capsys):
+    machine.fails = "the pages' modules"
+    assert set_up.main() == 1
+    assert "the pages' modules could not be installed" in capsys.readouterr().err
+    machine.fails = None
+    assert set_up.main() == 0
+    assert (len(machine.asked), machine.npm) == (3, 2)
+
+
+def test_lock_of_npm_names_no_host_and_every_package_has_its_hash():
+    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    named = json.loads((ROOT / "package.json").read_text())
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for kind in ("dependencies", "devDependencies") for version in named[kind].values())
+    assert [name for name, about in packages.items() if name and not about["integrity"].startswith("sha512-")] == []
+    assert "://" not in re.sub(r'"(?:url|funding)": .*', "", (ROOT / "package-lock.json").read_text())
+    assert "ignore-scripts=true" in (ROOT / ".npmrc").read_text()
 
 @pytest.mark.parametrize("name", set_up.SHAPED_BY)
 def test_changed_file_installs_again_into_the_same_environment(machine, name):
@@ -256,7 +293,7 @@ def test_doctor_finds_this_machine_fit():
     lacking = [x for x in answer["findings"] if x["needed"] and not x["ok"]]
     assert (asked.returncode, answer["ok"], lacking) == (0, True, [])
     names = {x["name"] for x in answer["findings"]}
-    assert names >= {"Python", "environment", "PATH", "nbgrader", "torch", "Node", "browser", "sandbox", "GPU", "disk", "git"}
+    assert names >= {"Python", "environment", "PATH", "nbgrader", "torch", "Node", "page modules", "browser", "sandbox", "GPU", "disk", "git"}
 
 
 def test_doctor_gives_a_cure_for_whatever_is_missing():

@@ -68,6 +68,7 @@ def examine(root: Path) -> Iterator[Finding]:
     yield from packages(root)
     yield torch()
     yield node(root)
+    yield modules(root)
     yield browser()
     yield sandbox()
     yield gpu()
@@ -149,6 +150,12 @@ def node(root: Path) -> Finding:
     program = shutil.which("node", path=f"{root / '.venv' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}")
     answer = said([program, "--version"]) if program else None
     return Finding("Node", answer is not None, f"{answer} at {program}" if answer else "not found", SET_UP, needed=False)
+
+
+def modules(root: Path) -> Finding:
+    """What the pages take from npm: Python for the browser, and the editor."""
+    lacking = [name for name in ("pyodide", "@codemirror/view", "esbuild") if not (root / "node_modules" / name / "package.json").is_file()]
+    return Finding("page modules", not lacking, f"not in node_modules: {', '.join(lacking)}" if lacking else "in node_modules", SET_UP)
 
 
 def browser() -> Finding:

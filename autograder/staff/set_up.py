@@ -1,4 +1,4 @@
-"""Make `.venv` and fill it: `make setup`. Runs on any Python 3 without a package, so that it can say what is missing."""
+"""Make `.venv` and fill it, and node_modules for the pages: `make setup`. Runs on any Python 3 without a package, so that it can say what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "set-up.json"            # written last: what the finished set-up was made from
 UNFINISHED = VENV / "unfinished"        # there while pip works: a set-up that was cut short is begun anew
 LOG = VENV / "set-up.log"
+MODULES_LOG = VENV / "npm.log"
 SHAPED_BY = ("requirements.txt", "constraints.txt", "pyproject.toml")
+LOCK = ROOT / "package-lock.json"
+MODULES = ROOT / "node_modules"         # what the pages take from npm
+MODULES_STAMP = MODULES / ".set-up"     # the hash of the lock they were installed from, written last
 OLDEST = (3, 11)
 NEWS_EVERY = 10                         # seconds between signs of life when nobody watches a terminal
 
@@ -38,6 +42,8 @@ def main() -> int:
             wait_for(lock)
             if not is_done(wish):
                 set_up(wish)
+            if not has_modules():
+                install_modules()
     except Unable as unable:
         print(unable, file=sys.stderr)
         return 1
@@ -155,28 +161,56 @@ def install_torch() -> str:
     return "yes"
 
 
+def has_modules() -> bool:
+    """Whether node_modules was finished from the lock as it is now."""
+    try:
+        return MODULES_STAMP.read_text() == lock_hash()
+    except OSError:
+        return False
+
+
+def lock_hash() -> str:
+    return hashlib.sha256(LOCK.read_bytes()).hexdigest()
+
+
+def install_modules() -> None:
+    """Install what the pages take from npm, exactly as locked, with the npm that came from PyPI; .npmrc lets no package run a script."""
+    npm = VENV / "bin" / "npm"
+    MODULES_LOG.write_text("")
+    watch("the pages' modules", [str(npm), "ci", "--no-progress"], MODULES_LOG, "npm error")
+    MODULES_STAMP.write_text(lock_hash())
+
+
 def install(what: str, arguments: list[str]) -> None:
-    """Run pip quietly: its words go to the log, and a sign of life to whoever waits."""
-    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *arguments]
+    """Install with pip."""
+    watch(what, [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *arguments], LOG, "ERROR")
+
+
+def watch(what: str, command: list[str], log_file: Path, complaint: str) -> None:
+    """Run an installer quietly: its words go to the log, and a sign of life to whoever waits."""
+    # npm's own program starts `node` by name.
+    environment = {**os.environ, "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"}
     begun = time.monotonic()
     print(f"set-up: installing {what} …", flush=True)
-    with LOG.open("a") as log, subprocess.Popen(
-        command, stdout=log, stderr=subprocess.STDOUT, close_fds=False
-    ) as pip:
-        while pip.poll() is None:
+    with log_file.open("a") as log, subprocess.Popen(
+        command, stdout=log, stderr=subprocess.STDOUT, close_fds=False, cwd=ROOT, env=environment
+    ) as installer:
+        while installer.poll() is None:
             try:
-                pip.wait(timeout=NEWS_EVERY)
+                installer.wait(timeout=NEWS_EVERY)
             except subprocess.TimeoutExpired:
-                print(f"set-up: {progress()}, {time.monotonic() - begun:.0f} s", flush=True)
-    if pip.returncode:
-        tail = [x for x in LOG.read_text(errors="replace").splitlines() if x.startswith("ERROR")][-3:]
-        reason = "\n".join(tail) or "pip gave no reason"
-        raise Unable(f"{what} could not be installed (all that pip said is in .venv/{LOG.name}):\n{reason}")
+                print(f"set-up: {progress(log_file)}, {time.monotonic() - begun:.0f} s", flush=True)
+    if installer.returncode:
+        tail = [x for x in log_file.read_text(errors="replace").splitlines() if x.startswith(complaint)][-3:]
+        reason = "\n".join(tail) or "it gave no reason"
+        raise Unable(f"{what} could not be installed (all that the installer said is in .venv/{log_file.name}):\n{reason}")
 
 
-def progress() -> str:
-    """What pip does now, from its log."""
-    said = LOG.read_text(errors="replace")
+def progress(log_file: Path) -> str:
+    """What the installer does now, from its log."""
+    if log_file == MODULES_LOG:
+        return "npm is at work"
+    said = log_file.read_text(errors="replace")
     last = said.rstrip().rpartition("\n")[2]
     if last.startswith("Installing collected packages"):
         return f"unpacking {last.count(',') + 1} packages"

@@ -1,8 +1,9 @@
-"""Sphinx extension of the course book: answers' outputs on the lessons' pages, and nothing from another host.
+"""Sphinx extension of the course book: answers' outputs on the lessons' pages, cells that run, and nothing from another host.
 
 A lesson's page is made from the released notebook in `notebooks/`. Where the instructors' `source_assignments/` is
 present, the outputs of the solved lesson are laid on it, never its code; in a student repository the pages simply have
 no outputs. Every script and stylesheet that points to another host is dropped, so that a page reads the same offline.
+Each code cell gets its id and its kind, which `_static/page/cells.mjs` makes an editor of.
 """
 
 import hashlib
@@ -12,13 +13,20 @@ import shutil
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.util import logging
+
+sys.path.insert(0, str(Path(__file__).parent))
+import page_access
+import page_files
+import page_policy
 
 logger = logging.getLogger(__name__)
 
 PAGES, SOURCES = "notebooks/", "source_assignments"
 WIDGETS = "autograder/widgets"     # modules and styles that a notebook gets through anywidget and a page from its own folder
-NOT_NEEDED = ("sphinx-thebe.js", "sphinx-thebe.css", "play-solid.svg")   # sphinx-thebe's, which loads from unpkg
+# sphinx-thebe's, which loads from unpkg, and the script with all icons, see page_access.
+NOT_NEEDED = ("sphinx-thebe.js", "sphinx-thebe.css", "play-solid.svg", "scripts/fontawesome.js", "scripts/fontawesome.js.map", "scripts/fontawesome.js.LICENSE.txt")
 THIRD_PARTY = re.compile(r"THEBE_JS_URL|sphinx-thebe|thebelab|^(https?:)?//")
 
 
@@ -52,7 +60,50 @@ def lay_answers(app, docname, source):
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = cells.get(cell.get("id"), []), None
+    name_cells(notebook["cells"])
+    app.env.course_versions = getattr(app.env, "course_versions", {}) | {docname: version_of(notebook["cells"])}
     source[0] = json.dumps(notebook)
+
+
+def name_cells(cells):
+    """Say of each code cell what the page should know: its id, and what it is."""
+    for cell in cells:
+        if cell["cell_type"] == "code" and cell.get("id"):
+            cell["metadata"]["page"] = {"id": cell["id"], "kind": _kind(cell)}
+
+
+def _kind(cell):
+    about = cell["metadata"].get("nbgrader", {})
+    if any('data-widget="question"' in html for html in _html_of(cell)):
+        return "prompt"
+    return "check" if about.get("grade") else "exercise" if about.get("solution") else "plain"
+
+
+def _html_of(cell):
+    return ["".join(output.get("data", {}).get("text/html", "")) for output in cell["outputs"]]
+
+
+def version_of(cells):
+    """A hash of what a reader can have worked on: the code, and the widgets that stand below it."""
+    shown = [[cell.get("id"), cell["source"], [html for html in _html_of(cell) if "data-widget=" in html]] for cell in cells if cell["cell_type"] == "code"]
+    return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
+
+
+def mark_cells(app, doctree):
+    """Put the ids and kinds on the elements of the page."""
+    for node in doctree.findall(nodes.container):
+        about = (node.get("cell_metadata") or {}).get("page") if node.get("nb_element") == "cell_code" else None
+        if about:
+            node["classes"].append(f"kv-{about['kind']}")
+            if about["kind"] != "prompt":
+                node["ids"].append(f"cell-{about['id']}")
+
+
+def tell_version(app, pagename, templatename, context, doctree):
+    """The version of the page's cells, by which a reader's work is kept."""
+    version = getattr(app.env, "course_versions", {}).get(pagename)
+    if version:
+        context["metatags"] = context.get("metatags", "") + f'<meta name="kv-version" content="{version}" />'
 
 
 def read_all_or_nothing(app, env, added, changed, removed):
@@ -76,7 +127,8 @@ def read_all_or_nothing(app, env, added, changed, removed):
 def _digest_of(app):
     """A hash of what shapes every page."""
     root = Path(app.srcdir)
-    files = [root / "_config.yml", root / "_toc.yml", *(root / "book" / "_static").rglob("*"), *(root / "book" / "_ext").glob("*.py"), *(root / WIDGETS).iterdir()]
+    files = [root / "_config.yml", root / "_toc.yml", *(root / "book" / "_static").rglob("*"), *(root / "book" / "_ext").glob("*.py"), *(root / WIDGETS).iterdir(),
+             root / "book" / "codemirror.mjs", root / "package-lock.json", *(root / "autograder").rglob("*.py"), *(root / "autograder").rglob("*.json")]
     digest = hashlib.sha256()
     for path in sorted(path for path in files if path.is_file()):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -91,9 +143,30 @@ def drop_third_parties(app, pagename, templatename, context, doctree):
         logger.warning("this page has TeX maths, and the book loads no MathJax: write it as code or Unicode", location=pagename)
 
 
-def add_widgets(app):
-    """Let every page start `mount.mjs`; the files themselves are copied when the build ends."""
+def add_scripts(app):
+    """Let every page start its modules; the files themselves are copied when the build ends."""
     app.add_js_file("widgets/mount.mjs", type="module")
+    app.add_js_file("page/page.mjs", type="module")
+    app.add_js_file("page/file.js")
+    app.add_css_file("page/page.css")
+    try:
+        page_files.modules(Path(app.srcdir))
+    except page_files.Missing as missing:
+        sys.exit(f"\n{missing}")
+
+
+def finish_pages(app, error):
+    """Put Python, the editor and the script for file:// beside the pages, then mend every page and give it its policy."""
+    if error is not None or app.builder.format != "html":
+        return
+    root, static = Path(app.srcdir), Path(app.outdir) / "_static"
+    page_files.copy_python(root, static / "pyodide")
+    page_files.bundle_editor(root, static / "page" / "codemirror.mjs")
+    page_files.bundle_classic(root, static)
+    for page in sorted(Path(app.outdir).rglob("*.html")):
+        if "_static" not in page.parts:
+            text = page_access.mend(page.read_text(encoding="utf-8"))
+            page.write_text(page_policy.with_policy(text), encoding="utf-8")
 
 
 def copy_widgets(app, error):
@@ -126,10 +199,13 @@ def remove_leftovers(app, error):
 
 def setup(app):
     app.connect("builder-inited", make_answers)
-    app.connect("builder-inited", add_widgets)
+    app.connect("builder-inited", add_scripts)
     app.connect("env-get-outdated", read_all_or_nothing)
     app.connect("source-read", lay_answers)
+    app.connect("doctree-read", mark_cells)
+    app.connect("html-page-context", tell_version)
     app.connect("html-page-context", drop_third_parties, priority=900)
     app.connect("build-finished", copy_widgets)
+    app.connect("build-finished", finish_pages, priority=910)
     app.connect("build-finished", remove_leftovers, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
