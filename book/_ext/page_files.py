@@ -11,6 +11,7 @@ from pathlib import Path
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 # Left out of what the browser's Python gets: the instructors' part, and what needs processes and a terminal.
 NOT_IN_BROWSER = ("staff/", "cli.py", "child.py", "__main__.py")
+CDN = "https://cdn.jsdelivr.net/pyodide/"
 LONG_AGO = (1980, 1, 1, 0, 0, 0)    # a zip with today's date would be another one tomorrow
 
 
@@ -58,9 +59,18 @@ def copy_python(root: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in PYODIDE:
         shutil.copyfile(folder / name, target / name)
+    without_cdn(target / PYODIDE[0])
     zip_course(root / "autograder", target / "course.zip")
     fetched = [target / name for name in (*PYODIDE[2:], "course.zip")]
     (target / "bytes.mjs").write_text(f"export default {sum(path.stat().st_size for path in fetched)};\n", encoding="utf-8")
+
+
+def without_cdn(loader: Path) -> None:
+    """Pyodide's loader names a host for packages that it is not given; the worker gives it this site, and the name goes too."""
+    text = loader.read_text(encoding="utf-8")
+    if text.count(CDN) != 1:
+        raise Missing(f"Pyodide's loader names {CDN} {text.count(CDN)} times and not once, as it did: see to book/_ext/page_files.py.")
+    loader.write_text(text.replace(CDN, "./"), encoding="utf-8")
 
 
 def zip_course(package: Path, target: Path) -> None:

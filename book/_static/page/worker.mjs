@@ -30,7 +30,7 @@ function counting(fetch) {
 async function start() {
   const fetch = self.fetch;
   self.fetch = counting(fetch.bind(self));
-  const python = await loadPyodide({ indexURL: FILES.href });
+  const python = await loadPyodide({ indexURL: FILES.href, packageBaseUrl: FILES.href });
   const course = await (await self.fetch(new URL("course.zip", FILES))).arrayBuffer();
   self.fetch = fetch;
   python.unpackArchive(course, "zip", { extractDir: "/course" });
