@@ -49,4 +49,4 @@ def shown(field: Field, value: object) -> str:
 def still(asked: Question) -> str:
     """The prompt without a form, in HTML."""
     items = "".join(f"<li>{html.escape(field.label)}{html.escape(_options(field))}</li>" for field in asked.fields)
-    return f'<p><strong>{html.escape(asked.title)}</strong></p><ul>{items}</ul><p>Write your answer down. What comes of it is on the page of <a href="../../book/outcomes.html#{html.escape(asked.id)}">outcomes</a>.</p>'
+    return f'<p><strong>{html.escape(asked.title)}</strong></p><ul>{items}</ul><p>Write your answer down. What comes of it is on the page of <a href="../../book/outcomes.html#outcome-{html.escape(asked.id)}">outcomes</a>.</p>'

@@ -125,7 +125,7 @@ def outcomes_page(root: Path, lessons: list[str]) -> str:
         if questions:
             lines += [f"## [{lesson.replace('_', ' ')}](../notebooks/{lesson}/{lesson}.ipynb)", ""]
         for question in questions:
-            lines += [f"({question['id']})=", f"### {question['title']}", ""]
+            lines += [f"(outcome-{question['id']})=", f"### {question['title']}", ""]
             for field in question["field"]:
                 lines += _field_lines(field)
             lines += ["", question.get("reveal", "").strip(), ""]

@@ -76,6 +76,8 @@ def _kind(cell):
     about = cell["metadata"].get("nbgrader", {})
     if any('data-widget="question"' in html for html in _html_of(cell)):
         return "prompt"
+    if "remove-input" in cell["metadata"].get("tags", []):
+        return "widget"     # a simulator with no code to be seen
     return "check" if about.get("grade") else "exercise" if about.get("solution") else "plain"
 
 
@@ -95,7 +97,7 @@ def mark_cells(app, doctree):
         about = (node.get("cell_metadata") or {}).get("page") if node.get("nb_element") == "cell_code" else None
         if about:
             node["classes"].append(f"kv-{about['kind']}")
-            if about["kind"] != "prompt":
+            if about["kind"] not in ("prompt", "widget"):
                 node["ids"].append(f"cell-{about['id']}")
 
 
