@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib.util
 import json
 import re
 import shutil
@@ -320,6 +321,21 @@ def test_what_happens_is_said_to_screen_readers(warm):
     assert warm.page.locator("#kv-say").get_attribute("aria-live") == "polite"
 
 
+@needs_sources
+@pytest.mark.skipif(importlib.util.find_spec("autograder.simulate") is None, reason="the simulators are not part of this branch")
+def test_readers_own_class_drives_the_picture_and_a_broken_promise_stops_it(warm):
+    warm.write("BlockManager", attempts()[f"{THIRD}/BlockManager"][0][0].replace("self.ref[block] += 1", "pass", 1))
+    order = warm.page.evaluate("[...document.querySelectorAll('div.cell[id^=cell-]')].map((cell) => cell.id.slice(5))")
+    below = order[order.index("BlockManager-checks") + 1]
+    warm.write(below, "from autograder import simulate\nsimulate.pool(BlockManager)")
+    assert warm.run(below).startswith("done")
+    shown = warm.cell(below).locator(".kv-output")
+    shown.get_by_role("button", name="allocate A").click()
+    shown.get_by_text('allocate("A", 20) returned None').first.wait_for()
+    shown.get_by_role("button", name="fork", exact=True).click()
+    shown.get_by_text("breaks a promise: A fork raises the count of each of the parent's blocks by 1").first.wait_for()
+
+
 # --- the reader's work ---
 
 def test_reload_keeps_the_work_and_reset_gives_the_first_text_back(third):
@@ -499,6 +515,8 @@ def test_page_from_a_file_says_that_python_needs_a_server_and_everything_else_wo
         assert (page.locator(".kv-editor").count(), page.locator(".kv-bar").count()) == (0, 0)
         # The theme's and our own style sheets are let in.
         assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--kv-code-ink')")
+        page.locator(".kv-question").first.wait_for()
+        assert page.locator(".kv-widget[data-widget=question] > .kv-still").count() == 0     # every prompt is one to answer
         page.get_by_role("button", name="My work").click()
         assert page.get_by_role("dialog").is_visible()
         # Browsers refuse modules from a file, which is why classic.js is there; anything else would be news.
