@@ -17,24 +17,25 @@ if TYPE_CHECKING:
 WEIGHTS = Path(__file__).with_name("charmodel.safetensors")
 
 
-def load(path: Path = WEIGHTS) -> CharModel:
-    """The trained model. A safetensors file is a header and numbers: nothing in it is ever run, as a pickle would be."""
-    need("torch", "Lesson 4's model")
+def load(dtype: str = "float32", path: Path = WEIGHTS) -> CharModel:
+    """The trained model, to compute in this precision. A safetensors file is a header and numbers: nothing in it is ever run, as a pickle would be."""
+    torch = need("torch", "Lesson 4's model")
     with need("safetensors", "Lesson 4's model").safe_open(path, framework="pt") as file:
         about = dict(file.metadata())
-        return CharModel({name: file.get_tensor(name).float() for name in file.keys()}, about)  # noqa: SIM118
+        return CharModel({name: file.get_tensor(name).to(getattr(torch, dtype)) for name in file.keys()}, about)  # noqa: SIM118
 
 
 class CharModel:
     """Weights and the one function that uses them.
 
-    weights: name → tensor in 32-bit floats. about: the file's header, with the alphabet and how many heads there are.
+    weights: name → tensor, all of one dtype. about: the file's header, with the alphabet and how many heads there are.
     """
 
     def __init__(self, weights: dict[str, Tensor], about: dict[str, str]):
         self.weights, self.about = weights, about
         self.alphabet = about["alphabet"]
         self.heads = int(about["heads"])
+        self.dtype = weights["position"].dtype
         self.longest, width = weights["position"].shape    # tokens that a text may have; numbers that stand for one
         self.head_dim = width // self.heads
         self.layers = sum(name.endswith(".qkv") for name in weights)
