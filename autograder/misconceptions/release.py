@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from autograder.misconceptions.base import Misconception, recorder
-from autograder.misconceptions.manager import AGAIN, FIRST, FIRST_HALF, UNDERSTANDING, WHOLE, WHOLE_CLASS, held, only, without
+from autograder.misconceptions.manager import (
+    AGAIN,
+    FIRST,
+    FIRST_HALF,
+    UNDERSTANDING,
+    WHOLE,
+    WHOLE_CLASS,
+    held,
+    only,
+    without,
+)
 from autograder.promises.manager import Step
 
 ALL: dict[str, Misconception] = {}

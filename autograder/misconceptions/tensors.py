@@ -10,7 +10,19 @@ from autograder.misconceptions.answers import _one_of
 from autograder.misconceptions.base import Misconception, recorder
 from autograder.misconceptions.functions import L4
 from autograder.promises.functions import Case
-from autograder.promises.tensors import Attend, Copy, Grid, Write, attention, caches_after, mixed, near, numbers_of, softmax, weighted
+from autograder.promises.tensors import (
+    Attend,
+    Copy,
+    Grid,
+    Write,
+    attention,
+    caches_after,
+    mixed,
+    near,
+    numbers_of,
+    softmax,
+    weighted,
+)
 
 NUMBERS = "Hands-on: bytes and slots"
 WRITE = "Code: write one token"

@@ -333,7 +333,7 @@ class Attend:
 
 def weighted(case: Attend, slots: list[int], scale: float) -> list[tuple[list[float], list[list]]]:
     """For each head: the scores of its query with the keys in these slots, and the values in them."""
-    heads, dim = case.q.shape
+    heads = case.q.shape[0]
     keys, values, out = case.k_cache.rows(3), case.v_cache.rows(3), []
     for head, query in enumerate(case.q.rows(1)):
         here = [slot * heads + head for slot in slots]

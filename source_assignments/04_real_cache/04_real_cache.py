@@ -439,16 +439,18 @@ class BlockManager:
         self.free = list(range(num_blocks))    # numbers of the free blocks, ascending
         self.ref = {}                          # physical block -> reference count
         self.seqs = {}                         # name -> {"blocks": [physical blocks], "len": tokens}
-        ### BEGIN SOLUTION
 
     def _take(self):
+        ### BEGIN SOLUTION
         if not self.free:
             raise MemoryError("no free block")
         block = self.free.pop(0)
         self.ref[block] = 1
         return block
+        ### END SOLUTION
 
     def allocate(self, name, n_tokens):
+        ### BEGIN SOLUTION
         if n_tokens < 0 or n_tokens != int(n_tokens):
             raise ValueError("a number of tokens is a whole number, 0 or more")
         if name in self.seqs:
@@ -458,16 +460,20 @@ class BlockManager:
             raise MemoryError(f"{need} blocks needed, {len(self.free)} free")
         blocks = [self._take() for _ in range(need)]
         self.seqs[name] = {"blocks": blocks, "len": n_tokens}
+        ### END SOLUTION
 
     def fork(self, parent, child):
+        ### BEGIN SOLUTION
         source = self.seqs[parent]
         if child in self.seqs:
             raise ValueError(f"{child!r} is already a sequence")
         for block in source["blocks"]:
             self.ref[block] += 1
         self.seqs[child] = {"blocks": list(source["blocks"]), "len": source["len"]}
+        ### END SOLUTION
 
     def append(self, name):
+        ### BEGIN SOLUTION
         seq = self.seqs[name]
         copied = False
         if seq["len"] % self.block_size == 0:
@@ -481,16 +487,20 @@ class BlockManager:
                 copied = True
         seq["len"] += 1
         return copied
+        ### END SOLUTION
 
     def release(self, name):
+        ### BEGIN SOLUTION
         for block in self.seqs.pop(name)["blocks"]:
             self.ref[block] -= 1
             if self.ref[block] == 0:
                 del self.ref[block]
                 self.free.append(block)
         self.free.sort()
+        ### END SOLUTION
 
     def used(self):
+        ### BEGIN SOLUTION
         return self.num_blocks - len(self.free)
         ### END SOLUTION
 
