@@ -82,14 +82,17 @@ def grid_of(recorded: object) -> Grid | None:
 
 
 def recorded(tensor: object) -> list | None:
-    """What a tensor holds, as data that JSON takes; None for what is no tensor, and for far too large ones."""
+    """What a tensor holds, as data that JSON takes; None for what is no tensor of numbers in memory, and for far too large ones."""
     torch = need("torch", "This check")
-    if not isinstance(tensor, torch.Tensor):
+    try:
+        if not isinstance(tensor, torch.Tensor):
+            return None
+        plain = torch.Tensor.detach(tensor).as_subclass(torch.Tensor).cpu()
+        if plain.numel() > MOST_NUMBERS or plain.is_complex():
+            return None
+        numbers = plain.to(torch.float64).flatten().tolist()
+    except Exception:  # sparse, quantised, on a device that holds nothing: no plain numbers
         return None
-    plain = torch.Tensor.detach(tensor).as_subclass(torch.Tensor).cpu()
-    if plain.numel() > MOST_NUMBERS or plain.is_complex():
-        return None
-    numbers = plain.to(torch.float64).flatten().tolist()
     return [list(plain.shape), str(plain.dtype).removeprefix("torch."), [_kept(x) for x in numbers]]
 
 
