@@ -29,7 +29,7 @@ TOLERANCE = 1e-5
 def lesson():
     """What the solved lesson defines, after it has been run as a script."""
     if not LESSON.exists():
-        pytest.skip("a student repository has no source_assignments/")
+        pytest.skip("a student repository has no source_assignments/, which holds the solutions")
     space = {"__name__": "__main__", "__file__": str(LESSON)}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(LESSON.read_text("utf-8"), str(LESSON), "exec"), space)

@@ -38,7 +38,6 @@ inside a web page: run it on your own machine or on your course's hub. You have 
 
 # %%
 import random
-import textwrap
 
 import torch
 
@@ -46,7 +45,7 @@ from autograder import charmodel, check, draw
 from autograder.record import read_state
 from autograder.texts import SideBySide
 
-torch.set_num_threads(1)    # these tensors are tiny: more threads would only wait for one another
+torch.set_num_threads(1)    # tiny tensors: threads would only wait for one another
 model = charmodel.load()
 
 # %% [markdown]
@@ -81,7 +80,7 @@ Sequence B of lesson 3 had the table [0, 2], and its 21st token is at position 2
 
 - Logical block: 20 // 16 = 1. Place in it: 20 % 16 = 4.
 - Physical block: the table's entry 1, which is 2.
-- Slots are counted through the whole pool: slot = physical block × block size + place. (That is your first number below.)
+- Slots are counted through the whole pool: slot = physical block × block size + place. (This one is yours to work out, below.)
 
 Positions belong to the text, slots to the memory; the block table is all that connects them. Attention never needs the tokens to
 lie side by side. It needs to know where they are.
@@ -126,7 +125,7 @@ back what the query finds. The model itself remembers nothing.
 
 # %%
 class Contiguous:
-    """A cache of its own for each sequence, reserved to the longest text. tokens and scores are those after the last token."""
+    """A cache for each sequence, reserved to the longest text; its tokens, and the scores after the last."""
 
     def __init__(self, model):
         self.model = model
@@ -190,7 +189,7 @@ def text(cache, name):
 
 
 def samples(cache, names, new_tokens):
-    """Parallel sampling: the first sequence reads the prompt, the others are forked off it, then all of them write."""
+    """Parallel sampling: one sequence reads the prompt, the others are forked off it, all of them write."""
     cache.start(names[0], cache.model.encode(PROMPT))
     for child in names[1:]:
         cache.fork(names[0], child)
@@ -377,8 +376,8 @@ table, and behind the last token there may be empty slots. Three tokens in block
 - `length`: how many tokens the sequence has, the newest included (its key and value are in the cache already); at least 1.
 
 It returns a tensor with q's shape and dtype, right to within 0.0001 (absolute, and relative to the value), and changes nothing.
-Inside you may compute as you like: in loops, with einsum, in 64 bits, or with torch's own
-`torch.nn.functional.scaled_dot_product_attention`, which scales by itself and wants the heads in front of the tokens.
+Inside you may compute as you like: in loops, with einsum, in 64 bits, or with torch's own `scaled_dot_product_attention` (in
+`torch.nn.functional`), which scales by itself and wants the heads in front of the tokens.
 """
 
 # %% nbgrader={"grade": false, "grade_id": "paged_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -520,7 +519,7 @@ the numbers, the model never learns that its cache is paged. It answers the same
 
 # %%
 class Paged:
-    """All sequences in one pool of blocks. The manager keeps the books; what it says is done to the tensors here."""
+    """All sequences in one pool. The manager keeps the books, this class moves the numbers."""
 
     def __init__(self, model, num_blocks=24, block_size=16):
         shape = model.layers, num_blocks, block_size, model.heads, model.head_dim
@@ -590,16 +589,21 @@ A cache is right if nobody can tell from the text that it is there. The same dic
 """
 
 # %%
+def far(one, other, name):
+    """The largest difference of a sequence's scores in two caches."""
+    return float((one.scores[name] - other.scores[name]).abs().max())
+
+
 def compare(model):
-    """A and B on both caches: whether their texts are equal, the largest difference of the last scores, and the copies."""
+    """A and B on both caches: are the texts equal, how far are the scores apart, how many copies?"""
     paged, plain = (samples(kind(model), ["A", "B"], 110) for kind in (Paged, Contiguous))
     same = all(text(paged, name) == text(plain, name) for name in ("A", "B"))
-    apart = max(float((paged.scores[name] - plain.scores[name]).abs().max()) for name in ("A", "B"))
-    return same, apart, paged.copies
+    return same, max(far(paged, plain, name) for name in ("A", "B")), paged.copies
 
 
 same, apart, copies = compare(model)
-print(f"the same texts: {same}; blocks copied on the way: {copies}; largest difference of the scores: {apart:.0e}")
+print(f"the same texts: {same}; blocks copied: {copies}")
+print(f"largest difference of the scores: {apart:.0e}")
 
 # %% [markdown]
 """
@@ -611,7 +615,8 @@ shrink to a billionth. A mistake stays as large as it is.
 # %%
 exact = charmodel.load("float64")
 same, apart, copies = compare(exact)
-print(f"in 64 bits: the same texts: {same}; largest difference of the scores: {apart:.0e}")
+print(f"in 64 bits: the same texts: {same}")
+print(f"largest difference of the scores: {apart:.0e}")
 
 # %% [markdown]
 """
@@ -656,19 +661,19 @@ def beam_search(cache, width, steps):
 paged, plain = Paged(exact), Contiguous(exact)
 found = beam_search(paged, 4, 40)
 print("the same beams:", found == beam_search(plain, 4, 40))
-print(f"copied: {paged.copies} blocks; in use at the end: {paged.manager.used()} blocks for 4 beams of 80 tokens")
+print(f"copied: {paged.copies} blocks; in use at the end: {paged.manager.used()}")
 for total, words in found:
     print(f"{total:8.3f}  …{words[30:]}".replace("\n", " ↵ "))
 
-# %% mystnb={"image": {"alt": "The pool after a beam search with four beams over 40 steps: the beams share most of their full blocks, since they descend from one survivor, and differ in their last blocks."}}
+# %% mystnb={"image": {"alt": "The pool after a beam search with four beams over 40 steps. The beams share their first blocks, which are full, and have last blocks of their own."}}
 searched = Paged(model, num_blocks=12)
 beam_search(searched, 4, 40)
 draw.blocks(searched.manager, title="Four beams of 80 tokens")
 
 # %% [markdown]
 """
-*Figure 2. After 40 steps the four beams have most of their history in common.* Four beams of 80 tokens would need 4 × 5 = 20 blocks
-without sharing.
+*Figure 2. What the beams have in common is there once (hatched, with its count); at the end of its table each has a block of its
+own.* Without sharing four beams of 80 tokens would need 4 × 5 = 20 blocks.
 
 ### Preemption by recompute
 
@@ -681,72 +686,96 @@ are preempted and come back. The contiguous cache does the same without ever run
 """
 
 # %%
-def random_history(model, seed, steps=30):
-    """One random history on both caches; what happened, and the largest difference of the scores."""
-    dice = random.Random(seed)
-    block_size = dice.choice((1, 2, 3, 4, 8, 16))
-    paged, plain = Paged(model, num_blocks=dice.randint(60, 110) // block_size, block_size=block_size), Contiguous(model)
-    happened = {"characters": 0, "forks": 0, "copies": 0, "releases": 0, "preemptions": 0, "recomputed tokens": 0}
-    waiting, born, apart = [], 0, 0.0
+class Both:
+    """Both caches, put through the same operations. Only the paged one can run out of blocks; then it preempts."""
 
-    def give_up(name):
-        """Preempt: the manager forgets the sequence; its text stays in the contiguous cache, and with us."""
-        paged.stop(name)
-        waiting.append(name)
-        happened["preemptions"] += 1
+    def __init__(self, model, num_blocks, block_size):
+        self.paged, self.plain = Paged(model, num_blocks, block_size), Contiguous(model)
+        self.happened = dict.fromkeys(("characters", "forks", "releases", "preemptions", "recomputed tokens"), 0)
+        self.waiting, self.born = [], 0
 
-    def with_room(operation, *arguments):
-        """Do it; while there is no room, preempt the sequence that came last and is not the one concerned."""
+    def new_name(self):
+        self.born += 1
+        return f"s{self.born}"
+
+    def with_room(self, operation, name, *more):
+        """Do it; as long as there is no room, preempt whoever came last and is not concerned."""
         while True:
             try:
-                return operation(*arguments)
+                return operation(name, *more)
             except MemoryError:
-                others = [name for name in paged.tokens if name not in arguments]
-                if not others:
-                    raise
-                give_up(others[-1])
+                last = [other for other in self.paged.tokens if other != name][-1]
+                self.paged.stop(last)             # its text is still in the contiguous cache
+                self.waiting.append(last)
+                self.happened["preemptions"] += 1
 
-    for _ in range(steps):
-        live = list(paged.tokens)
-        if not live or dice.random() < 0.08:
-            born += 1
-            begin = dice.randrange(30)
-            prompt = model.encode(PROMPT[begin : begin + dice.randint(1, 10)])
-            with_room(paged.start, f"s{born}", prompt)
-            plain.start(f"s{born}", prompt)
-        elif waiting and dice.random() < 0.3:
-            name = waiting.pop(0)
-            happened["recomputed tokens"] += len(plain.tokens[name])
-            with_room(paged.start, name, plain.tokens[name])
-        elif dice.random() < 0.2:
-            born += 1
-            parent = dice.choice(live)
-            paged.fork(parent, f"s{born}")
-            plain.fork(parent, f"s{born}")
-            happened["forks"] += 1
-        elif len(live) > 1 and dice.random() < 0.1:
-            name = dice.choice(live)
-            paged.stop(name)
-            plain.stop(name)
-            happened["releases"] += 1
-        else:
-            name, luck = dice.choice(live), dice.random()
-            for _ in range(dice.randint(1, 4)):
-                tokens = [draw_one(cache.scores[name], random.Random(luck)) for cache in (paged, plain)]
-                if tokens[0] != tokens[1]:
-                    raise AssertionError(f"history {seed}: {name} goes on with another character than it should")
-                with_room(paged.feed, name, tokens[0])
-                plain.feed(name, tokens[1])
-                happened["characters"] += 1
-        for name in paged.tokens:
-            if paged.tokens[name] != plain.tokens[name]:
-                raise AssertionError(f"history {seed}: {name} has another text than it should")
-            apart = max(apart, float((paged.scores[name] - plain.scores[name]).abs().max()))
-    happened["copies"] = paged.copies
-    return happened, apart
+    def start(self, prompt):
+        name = self.new_name()
+        self.with_room(self.paged.start, name, prompt)
+        self.plain.start(name, prompt)
 
+    def come_back(self):
+        """Recompute the sequence that has waited longest."""
+        name = self.waiting.pop(0)
+        self.with_room(self.paged.start, name, self.plain.tokens[name])
+        self.happened["recomputed tokens"] += len(self.plain.tokens[name])
+
+    def fork(self, parent):
+        child = self.new_name()
+        self.paged.fork(parent, child)
+        self.plain.fork(parent, child)
+        self.happened["forks"] += 1
+
+    def stop(self, name):
+        self.paged.stop(name)
+        self.plain.stop(name)
+        self.happened["releases"] += 1
+
+    def write(self, name, luck):
+        """One character on each cache, drawn from its own scores with the same luck."""
+        ours, theirs = (draw_one(cache.scores[name], random.Random(luck)) for cache in (self.paged, self.plain))
+        if ours != theirs:
+            raise AssertionError(f"{name} goes on with another character than it should")
+        self.with_room(self.paged.feed, name, ours)
+        self.plain.feed(name, theirs)
+        self.happened["characters"] += 1
+
+
+# %% [markdown]
+"""
+A history is thirty random decisions about these operations, in blocks of 1 to 16 slots. After each of them the texts and scores of
+all sequences that are in the pool are compared.
+"""
 
 # %%
+def random_history(model, seed, steps=30):
+    """What happened in one random history, and how far the scores were apart at most."""
+    dice = random.Random(seed)
+    block_size = dice.choice((1, 2, 3, 4, 8, 16))
+    both, apart = Both(model, dice.randint(60, 110) // block_size, block_size), 0.0
+    for _ in range(steps):
+        live, wish = list(both.paged.tokens), dice.random()
+        if not live or wish < 0.08:
+            begin = dice.randrange(30)
+            both.start(model.encode(PROMPT[begin : begin + dice.randint(1, 10)]))
+        elif wish < 0.3 and both.waiting:
+            both.come_back()
+        elif wish < 0.48:
+            both.fork(dice.choice(live))
+        elif wish < 0.54 and len(live) > 1:
+            both.stop(dice.choice(live))
+        else:
+            name = dice.choice(live)
+            room = 50 - len(both.plain.tokens[name])    # the smallest pool has 60 slots for one sequence
+            for _ in range(min(dice.randint(1, 4), room)):
+                both.write(name, dice.random())
+        for name in both.paged.tokens:
+            if both.paged.tokens[name] != both.plain.tokens[name]:
+                raise AssertionError(f"history {seed}: {name} has another text than it should")
+            apart = max(apart, far(both.paged, both.plain, name))
+    return {**both.happened, "copies": both.paged.copies}, apart
+
+
 def trial(seeds):
     """All these histories together."""
     total, worst = {}, 0.0
@@ -758,7 +787,8 @@ def trial(seeds):
 
 
 total, worst = trial(range(12))
-print(", ".join(f"{count} {what}" for what, count in total.items()))
+for what, count in total.items():
+    print(f"{count:4} {what}")
 print(f"largest difference of any score: {worst:.0e}", "(within 1e-5)" if worst <= 1e-5 else "(more than 1e-5)")
 
 # %% [markdown]
@@ -773,11 +803,11 @@ goes on with the old one, the way a manager without copy-on-write would have tol
 
 # %%
 class NeverCopies(Paged):
-    """The engine with a planted bug: what should be written into a copy goes into the block that others still read."""
+    """With a planted bug: what belongs into a copy is written into the block that others read."""
 
     def __init__(self, model):
         super().__init__(model)
-        self.instead = {}    # block that should hold the copy -> block that is written in its place
+        self.instead = {}    # block that should hold a copy -> block used in its place
 
     def copy(self, source, target):
         self.instead[target] = self.instead.get(source, source)
@@ -787,7 +817,7 @@ class NeverCopies(Paged):
 
 
 def spoilt(engine, name):
-    """A sample's text with a right cache, and with this engine; the same prompt, dice and turns."""
+    """A sample's text with a right cache and with this engine; same prompt, dice and turns."""
     right, wrong = samples(Paged(model), ["A", "B"], 110), samples(engine, ["A", "B"], 110)
     return SideBySide(text(right, name), text(wrong, name), (f"{name}, as it should be", f"{name}, with {type(engine).__name__}"))
 
@@ -814,23 +844,23 @@ the scores:
 
 # %%
 def first_wrong(engine, name="A"):
-    """The number of the first new character that is drawn from wrong scores; None if there is none in the first 24."""
+    """The first new character, of 24, that is drawn from wrong scores: its number, or None."""
     right = Paged(model)
     for cache in (right, engine):
         samples(cache, ["A", "B"], 0)
     dice = {turn: random.Random(f"dice of {turn}") for turn in ("A", "B")}
     for number in range(1, 25):
-        if float((right.scores[name] - engine.scores[name]).abs().max()) > 1e-3:
+        if far(right, engine, name) > 1e-3:
             return number
         for turn in ("A", "B"):
-            token = draw_one(right.scores[turn], dice[turn])    # both read the same characters: only the cache differs
+            token = draw_one(right.scores[turn], dice[turn])    # the same for both engines
             right.feed(turn, token)
             engine.feed(turn, token)
     return None
 
 
-print("A: first new character with wrong scores:", first_wrong(NeverCopies(model), "A"))
-print("B: first new character with wrong scores:", first_wrong(NeverCopies(model), "B"))
+for name in ("A", "B"):
+    print(f"{name}: first new character with wrong scores: {first_wrong(NeverCopies(model), name)}")
 
 # %% [markdown]
 """
@@ -843,7 +873,7 @@ A copy can also be made badly. Three ways that your `copy_block` does not have, 
 
 # %%
 class HalfCopies(Paged):
-    """Copies only a part of the block. The parts are views: `k[:1]` is the first layer of the very same tensor."""
+    """Copies a part of the block only. `k[:1]` is a view: the first layer of the same tensor."""
 
     def __init__(self, model, part):
         super().__init__(model)
@@ -861,7 +891,8 @@ ways = {
     "all of it": lambda k, v: (k, v),
 }
 for way, part in ways.items():
-    print(f"{way:17} A: first new character with wrong scores: {first_wrong(HalfCopies(model, part))}")
+    number = first_wrong(HalfCopies(model, part))
+    print(f"{way:17} A: first new character with wrong scores: {number}")
 
 # %% [markdown]
 """
@@ -907,8 +938,9 @@ def measured(n, new_tokens=24):
 
 
 contiguous, pool, in_use = measured(4)
-print(f"four samples: contiguous {contiguous:,} bytes, paged {in_use:,} bytes in use of a pool of {pool:,}")
-print("blocks in use:", "as you said" if in_use == numbers["bytes_in_use"] else "not the number you gave")
+print(f"four samples, contiguous: {contiguous:,} bytes")
+print(f"four samples, paged:      {in_use:,} bytes in use, of a pool of {pool:,}")
+print("bytes in use:", "as you said" if in_use == numbers["bytes_in_use"] else "not the number you gave")
 
 # %% mystnb={"image": {"alt": "Kibibytes held against the number of samples, 1 to 8, for a 40-token prompt and 24 new tokens: the contiguous cache rises by 432 KiB with each sample to 3,456 KiB, the blocks in use of the paged cache rise from 144 to 648 KiB."}}
 draw.savings(
