@@ -11,6 +11,7 @@ from autograder.drive import Calls, Rows, Transcript, drive_function, drive_mana
 from autograder.exercises import EXERCISES, Exercise
 from autograder.histories import manager_plays
 from autograder.judge import Verdict, cases_of, judge_answers, judge_calls, judge_manager, not_answered
+from autograder.needs import need
 from autograder.promises.functions import read_answer
 from autograder.record import Outcome
 from autograder.shell import in_notebook
@@ -58,6 +59,8 @@ def _record(exercise: Exercise, obj: object, thorough: bool, seed: str, mark) ->
         got = drive_manager(obj, manager_plays(exercise.verbs, thorough, seed), mark)
         return {"plays": [rows.to_json() for rows in got.plays], "stopped": got.stopped and list(got.stopped)}
     if exercise.kind == "function":
+        if exercise.function.needs:
+            need(exercise.function.needs, f"The check of {exercise.name}")    # before the clock of the first call runs
         got = drive_function(obj, cases_of(exercise, thorough, seed), exercise.function.keep, mark)
         return {"outcomes": [o.to_json() for o in got.outcomes], "stopped": got.stopped}
     return {"answers": [read_answer(obj, promise.id).to_json() for promise, _ in exercise.graded()]}

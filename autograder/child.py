@@ -22,8 +22,10 @@ from autograder.checks import exercise_named, judge, record
 from autograder.exercises import Exercise
 from autograder.histories import manager_plays
 from autograder.judge import Verdict, cases_of, history_text, not_answered
+from autograder.needs import Missing
 
 IMPORT_SECONDS = 10.0
+IMPORT_SECONDS_LARGE = 60.0    # for an exercise that needs a package as large as torch
 TOTAL_SECONDS = 60.0
 MEMORY_BYTES = 4 * 2**30
 WRITTEN_BYTES = 64 * 2**20
@@ -80,7 +82,7 @@ def _compile(source: bytes, path: Path) -> None:
 def _died(path: Path, exercise: Exercise, thorough: bool, seed: str, where: tuple[int, int], code: int | None) -> Verdict:
     number, row = where
     if number == AT_IMPORT:
-        what = f"did not finish loading within {IMPORT_SECONDS:g} s" if code is None else "ends Python while it is loaded"
+        what = f"did not finish loading within {_patience(exercise):g} s" if code is None else "ends Python while it is loaded"
         raise CannotJudge(f"{path} {what}; it should only define `{exercise.name}`.")
     if exercise.kind == "manager":
         plays = manager_plays(exercise.verbs, thorough, seed)
@@ -108,7 +110,7 @@ def _run(path: Path, exercise: Exercise, thorough: bool, seed: str, shared: int)
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write, shared), start_new_session=True, cwd=scratch, env=env)
         os.close(write)
         try:
-            answer = _read(read, child, shared)
+            answer = _read(read, child, shared, _patience(exercise))
             code = child.poll()
             if code is None and answer:
                 code = _wait(child, 1.0)
@@ -118,7 +120,12 @@ def _run(path: Path, exercise: Exercise, thorough: bool, seed: str, shared: int)
     return answer, code
 
 
-def _read(pipe: int, child: subprocess.Popen, shared: int) -> bytes:
+def _patience(exercise: Exercise) -> float:
+    """Seconds for which nothing may happen."""
+    return IMPORT_SECONDS_LARGE if exercise.needs else IMPORT_SECONDS
+
+
+def _read(pipe: int, child: subprocess.Popen, shared: int, patience: float) -> bytes:
     """Everything up to the end of the pipe, or what had come when time ran out or a call stood still too long."""
     import select
 
@@ -140,7 +147,7 @@ def _read(pipe: int, child: subprocess.Popen, shared: int) -> bytes:
         now = os.pread(shared, 8, 0)
         if now != last:
             last, since = now, time.monotonic()
-        if time.monotonic() - since > IMPORT_SECONDS:
+        if time.monotonic() - since > patience:
             break
     return b"".join(got)
 
@@ -198,7 +205,7 @@ def main() -> None:
     try:
         found = _load(path, exercise.name)
         answer = {"transcript": record(exercise, found, thorough == "1", seed, lambda play, row: pack_into("<II", counter, 0, play, row))}
-    except CannotJudge as error:
+    except (CannotJudge, Missing) as error:
         answer = {"trouble": str(error)}
     except BaseException as error:
         answer = {"trouble": f"{path} raises {type(error).__name__} while it is judged; it should only define `{exercise.name}`."}

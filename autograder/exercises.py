@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autograder.histories import ALL, LESSON_01
 from autograder.promises import functions as f
 from autograder.promises import manager
+from autograder.promises import tensors as t
 from autograder.promises.base import Promise
 from autograder.promises.functions import Question, question_promise
 from autograder.prompts.questions import of_lesson
@@ -38,6 +39,11 @@ class Exercise:
     def name(self) -> str:
         """The name of the class, function or dict that is checked."""
         return self.id.split("/")[1]
+
+    @property
+    def needs(self) -> str | None:
+        """The package without which the exercise's object cannot be driven."""
+        return self.function.needs if self.function else None
 
     @property
     def points(self) -> float:
@@ -78,7 +84,7 @@ def _fills(k: float, tokens: int, block: int) -> bool:
     return (k - 1) * block < tokens <= k * block and k == int(k)
 
 
-L1, L2, L3 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write"
+L1, L2, L3, L4 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write", "04_real_cache"
 
 _answers(
     f"{L1}/numbers", 3,
@@ -149,6 +155,18 @@ _manager(
 )  # fmt: skip
 _function(f"{L3}/eviction_order", f.EVICTION_ORDER, 1, 1.5, 1.5, 1)
 _predictions(L3, 2)
+TOKEN = 2 * 3 * 4 * 24 * 4    # bytes that a token leaves in lesson 4's model: keys and values, layers, heads, head dimension, bytes per number
+_answers(
+    f"{L4}/numbers", 4,
+    Question("bytes_per_token", "bytes that one token leaves in the cache: 3 layers, 4 heads of 24 numbers, 4 bytes a number", lambda v: v == TOKEN, "2 × layers × heads × head dimension × bytes per number."),
+    Question("slot", "the slot of the token at position 20 with the table [0, 2], blocks of 16", lambda v: v // 16 == 2 and v % 16 == 20 % 16, "Position 20 is in logical block 1, place 4; logical block 1 is physical block 2."),
+    Question("bytes_copied", "bytes that a copy of one block of 16 moves", lambda v: v == 16 * TOKEN, "All 16 slots, keys and values, in every layer."),
+    Question("bytes_in_use", "bytes of the blocks in use when four samples of a 40-token prompt have 24 new tokens each, blocks of 16", lambda v: v % (16 * TOKEN) == 0 and v // (16 * TOKEN) == 40 // 16 + 4 * (64 // 16 - 40 // 16), "The prompt's full blocks once, the rest of each sample by itself."),
+)
+_function(f"{L4}/write_token", t.WRITE_TOKEN, 1, 1, 1)
+_function(f"{L4}/copy_block", t.COPY_BLOCK, 1.25, 1.25, 0.75, 0.75)
+_function(f"{L4}/paged_attention", t.PAGED_ATTENTION, 0.5, 0.5, 0.5, 1, 1, 1, 0.5, 0.5, 0.5)
+_manager(f"{L4}/BlockManager", ALL, dict.fromkeys(EXERCISES[f"{L3}/BlockManager"].weights, 0.1))
 
 
 def exercise_of(source: str) -> str | None:

@@ -33,10 +33,10 @@ def graded(tmp_path_factory):
 
 
 def outcome(record):
-    """A record in the words of the class's table, and the exercises that lost marks."""
+    """A record in the words of the class's table, and the exercises that lost marks. (A written answer has no mark yet.)"""
     if record.score is None:
         return record.state, ()
-    lost = tuple(c.exercise.split("/")[1] for c in record.cells if c.score < c.points)
+    lost = tuple(c.exercise.split("/")[1] for c in record.cells if c.exercise and c.score < c.points)
     return sample.FULL if not lost else sample.NOTHING if record.score == 0 else sample.PARTIAL, lost
 
 
@@ -62,9 +62,17 @@ class TestClass:
 
     def test_marks_are_finite_and_at_most_the_points_of_the_exercises(self, graded):
         _, found = graded
-        cells = [cell for _, record in found.values() for cell in record.cells]
+        cells = [cell for _, record in found.values() for cell in record.cells if cell.exercise]
         assert cells
         assert all(0 <= cell.score <= cell.points == EXERCISES[cell.exercise].points for cell in cells)
+
+    def test_a_written_answer_waits_for_a_person_and_costs_nobody_a_mark_meanwhile(self, graded):
+        _, found = graded
+        written = [(s, r, cell) for s, r in found.values() for cell in r.cells if cell.exercise is None]
+        assert written
+        for submission, record, cell in written:
+            assert cell.score is None and record.state == records.AWAITING, submission.what
+            assert f"{cell.grade_id} awaits a manual mark" in record.reasons()
 
     def test_nbgraders_gradebook_has_the_marks_of_the_records(self, graded):
         course, found = graded

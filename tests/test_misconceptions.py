@@ -90,6 +90,20 @@ ANSWERS = [
     ("03_copy_on_write/numbers", {"copies": 375}, "full-blocks-copied"),
     ("03_copy_on_write/numbers", {"copies": 0}, "fork-never-copied"),
     ("03_copy_on_write/numbers", {"copies": 2}, None),
+    ("04_real_cache/numbers", {"bytes_per_token": 768}, "one-layer-for-all"),
+    ("04_real_cache/numbers", {"bytes_copied": 12_288}, "one-layer-for-all"),
+    ("04_real_cache/numbers", {"bytes_per_token": 1_152}, "half-counted"),
+    ("04_real_cache/numbers", {"bytes_copied": 18_432}, None),    # the keys alone, or the eight filled slots
+    ("04_real_cache/numbers", {"bytes_copied": 9_216}, None),     # one head, or four filled slots
+    ("04_real_cache/numbers", {"bytes_per_token": 576}, "one-head-for-all"),
+    ("04_real_cache/numbers", {"slot": 20}, "position-for-slot"),
+    ("04_real_cache/numbers", {"slot": 37}, "slots-counted-from-one"),
+    ("04_real_cache/numbers", {"slot": 4}, "place-for-slot"),
+    ("04_real_cache/numbers", {"slot": 32}, None),
+    ("04_real_cache/numbers", {"bytes_copied": 11_520}, "filled-slots-copied"),
+    ("04_real_cache/numbers", {"bytes_in_use": 589_824}, "samples-do-not-share"),
+    ("04_real_cache/numbers", {"bytes_in_use": 313_344}, "tokens-without-slack"),
+    ("04_real_cache/numbers", {"bytes_in_use": 1_769_472}, None),
 ]
 
 

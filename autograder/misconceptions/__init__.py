@@ -6,13 +6,13 @@ mistake looks exactly like what was seen there is no diagnosis; a wrong one is w
 
 from __future__ import annotations
 
-from autograder.misconceptions import answers, append, eviction, fork, functions, manager, prefixes, release
+from autograder.misconceptions import answers, append, eviction, fork, functions, manager, prefixes, release, tensors
 from autograder.misconceptions.base import Misconception
 from autograder.promises.manager import Step
 
 __all__ = ["CATALOGUE", "Misconception", "diagnose", "page"]
 
-PARTS = (fork, append, manager, release, functions, prefixes, eviction, answers)
+PARTS = (fork, append, manager, release, functions, prefixes, eviction, answers, tensors)
 CATALOGUE: dict[str, Misconception] = {id: m for part in PARTS for id, m in part.ALL.items()}
 MOST = 0.8  # of the evidence, for a mistake that is not alone
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from autograder.misconceptions.base import Misconception, recorder
 from autograder.misconceptions.manager import (
+    AGAIN,
     BOUNDARY,
     IDEA,
     LESSON_01,
@@ -25,7 +26,7 @@ PREDICT = "Predict first"
 WAR_STORY = "War story: four bugs in one day"
 
 ALL: dict[str, Misconception] = {}
-mistake = recorder(ALL, WHOLE)
+mistake = recorder(ALL, WHOLE, AGAIN)
 
 
 # ---- one list, one record, one copy for several ---------------------------------------------------------

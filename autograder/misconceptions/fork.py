@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from autograder.misconceptions.base import Misconception, recorder
-from autograder.misconceptions.manager import IDEA, WHOLE, WHOLE_CLASS, WRONG, held, only, taken, without
+from autograder.misconceptions.manager import AGAIN, IDEA, WHOLE, WHOLE_CLASS, WRONG, held, only, taken, without
 from autograder.promises.manager import Step
 
 ALL: dict[str, Misconception] = {}
-mistake = recorder(ALL, WHOLE)
+mistake = recorder(ALL, WHOLE, AGAIN)
 
 
 def _forked(step: Step, *promises: str) -> bool:

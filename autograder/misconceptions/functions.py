@@ -5,7 +5,7 @@ from __future__ import annotations
 from autograder.misconceptions.base import Misconception, recorder
 from autograder.promises.functions import Case, _fewest, _holes
 
-L1, L2, L3 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write"
+L1, L2, L3, L4 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write", "04_real_cache"
 BOUNDARY = "Predict first: the block boundary"
 WORKED = "Worked example: 33 tokens"
 GAPS = "The same again, with gaps"

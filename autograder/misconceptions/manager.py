@@ -10,6 +10,7 @@ from autograder.misconceptions.base import Misconception, recorder
 from autograder.promises.manager import Step
 
 FIRST, WHOLE = "01_contiguous_vs_paged/BlockManager", "03_copy_on_write/BlockManager"
+AGAIN = "04_real_cache/BlockManager"    # the same class, pasted
 BOUNDARY = "Predict first: the block boundary"
 FIRST_HALF = "Code: the block manager, first half"
 WHOLE_CLASS = "Code: the whole `BlockManager`"
@@ -21,7 +22,7 @@ WRONG = "What people get wrong"
 LESSON_01 = "01_contiguous_vs_paged"
 
 ALL: dict[str, Misconception] = {}
-mistake = recorder(ALL, FIRST, WHOLE)
+mistake = recorder(ALL, FIRST, WHOLE, AGAIN)
 
 
 def only(step: Step, *promises: str) -> bool:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from autograder.misconceptions.base import Misconception, recorder
-from autograder.misconceptions.manager import FIRST, FIRST_HALF, UNDERSTANDING, WHOLE, WHOLE_CLASS, held, only, without
+from autograder.misconceptions.manager import (
+    AGAIN,
+    FIRST,
+    FIRST_HALF,
+    UNDERSTANDING,
+    WHOLE,
+    WHOLE_CLASS,
+    held,
+    only,
+    without,
+)
 from autograder.promises.manager import Step
 
 ALL: dict[str, Misconception] = {}
-mistake = recorder(ALL, FIRST, WHOLE)
-mistake_03 = recorder(ALL, WHOLE)
+mistake = recorder(ALL, FIRST, WHOLE, AGAIN)
+mistake_03 = recorder(ALL, WHOLE, AGAIN)
 
 
 # ---- release ---------------------------------------------------------------------------------------------------

@@ -30,12 +30,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Function:
-    """A function exercise: its cases, simplest first; how a result becomes plain data; its promises; how a case is written."""
+    """A function exercise: its cases, simplest first; how a result becomes plain data; its promises; how a case is written.
+
+    needs: a package without which no call can be made. The judge never needs it.
+    """
 
     cases: Callable[[bool, random.Random], Iterator[object]]
     promises: list[Promise]
     keep: Callable[[Callable, object], Outcome] = field(default=lambda function, args: _call(function, args))
     written: Callable[[str, object], list[str]] = field(default=lambda name, args: [f"{name}({', '.join(map(show, args))})"])
+    needs: str | None = None
 
 
 def _call(function: Callable, args: object) -> Outcome:

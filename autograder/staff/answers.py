@@ -16,7 +16,7 @@ from pathlib import Path
 PRIVATE_TYPES = ("application/vnd.autograder.transcript+json", "application/vnd.jupyter.widget-view+json")
 HIDDEN = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS\n.*?^[ \t]*### END HIDDEN TESTS[^\n]*\n?", re.S | re.M)
 CELL_TIMEOUT = 300   # seconds
-SHAPING = ("matplotlib", "numpy", "ipython")     # other versions of these may show other outputs
+SHAPING = ("matplotlib", "numpy", "ipython", "torch")     # other versions of these may show other outputs
 
 
 class AnswerKeyFailed(Exception):
@@ -47,7 +47,7 @@ def _key(twin: Path, root: Path) -> str:
     digest = hashlib.sha256(f"python {sys.version_info[:2]} {[_version(name) for name in SHAPING]}".encode())
     package = root / "autograder"
     shown = sorted(p for p in package.rglob("*.py") if "staff" not in p.relative_to(package).parts) + [Path(__file__)]
-    data = sorted([*(root / "book" / "_data").glob("*.json"), *package.glob("prompts/*.json"), *package.glob("widgets/*.*js")])
+    data = sorted([*(root / "book" / "_data").glob("*.json"), *(path for kind in ("prompts/*.json", "widgets/*.mjs", "*.safetensors") for path in package.glob(kind))])
     for path in [twin, *shown, *data]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

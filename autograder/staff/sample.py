@@ -21,6 +21,7 @@ from autograder.staff import course_root
 from autograder.staff.records import write_atomically
 from autograder.staff.variants import Variant, references, variants
 
+WRITTEN = "An answer in the student's own words."
 FULL, PARTIAL, NOTHING, NOT_GRADABLE, NOT_SUBMITTED = "full", "partial", "nothing", "not gradable", "not submitted"
 
 
@@ -56,12 +57,14 @@ class Sheet:
         return list(self.reference)
 
     def filled(self, swap: dict[str, str] | None = None, only: list[str] | None = None) -> dict:
-        """The notebook with every solution (or `only` these) from the reference, except what `swap` gives."""
+        """The notebook with every solution (or `only` these) from the reference, except what `swap` gives, and something written."""
         notebook = copy.deepcopy(self.released)
         for cell in notebook["cells"]:
             name = name_of(cell)
             if is_solution(cell) and name in self.reference and (only is None or name in only):
                 cell["source"] = (swap or {}).get(name, self.reference[name])
+            elif is_written(cell) and only is None:
+                cell["source"] = WRITTEN
         return notebook
 
     def right(self, pick: int) -> dict[str, str]:
@@ -98,6 +101,11 @@ def name_of(cell: dict) -> str | None:
 
 def is_solution(cell: dict) -> bool:
     return bool(cell["metadata"].get("nbgrader", {}).get("solution"))
+
+
+def is_written(cell: dict) -> bool:
+    """Whether the cell is for an answer that a person marks."""
+    return is_solution(cell) and bool(cell["metadata"]["nbgrader"].get("grade"))
 
 
 def sheets(root: Path) -> dict[str, Sheet]:
