@@ -166,6 +166,7 @@ _answers(
 _function(f"{L4}/write_token", t.WRITE_TOKEN, 1, 1, 1)
 _function(f"{L4}/copy_block", t.COPY_BLOCK, 1.25, 1.25, 0.75, 0.75)
 _function(f"{L4}/paged_attention", t.PAGED_ATTENTION, 0.5, 0.5, 0.5, 1, 1, 1, 0.5, 0.5, 0.5)
+_predictions(L4, 1)
 _manager(f"{L4}/BlockManager", ALL, dict.fromkeys(EXERCISES[f"{L3}/BlockManager"].weights, 0.1))
 
 

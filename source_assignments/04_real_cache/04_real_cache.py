@@ -41,7 +41,7 @@ import random
 
 import torch
 
-from autograder import charmodel, check, draw
+from autograder import ask, charmodel, check, draw, predict, predicted, predictions
 from autograder.record import read_state
 from autograder.texts import SideBySide
 
@@ -221,25 +221,13 @@ position.
 1. Whose text goes wrong: A's, B's, both, or does an error stop the program?
 2. Which new character is the first that can be another one than it should be?
 3. When both have filled that block and write into blocks of their own again, does the text recover?
+"""
 
-<details><summary>Write your three answers down, then open</summary>
+# %% tags=["remove-input"]
+predict("missing-copy")
 
-**Only A's text goes wrong, at the earliest with its third new character, and it never recovers. No error is raised.**
-
-Both write their first new token into the same slot: A, then B over it. B comes second each time, so B always finds its own tokens
-and writes exactly what it should. A reads, from its second turn on, B's token where its own first one was.
-
-| if you said | then |
-|---|---|
-| B's text | the child is not the one in danger. Whoever writes *last* wins the slot, and with turns in the order A, B that is always B |
-| both | this would need each to read the other's tokens. But the tokens are overwritten, not mixed, and B overwrites all of A's |
-| an error | nothing is out of range and no block is missing: the slot holds a key and a value of the right shape. They belong to somebody else. This is why such a bug can live for months |
-| the first new character | it is drawn from scores that were computed from the prompt alone, before anybody wrote |
-| the second | its scores were computed in A's own turn, when A's first token still stood in the slot. B wrote after that |
-| it recovers | the spoilt slots are not read once but at every later step, by every later token: they are A's past |
-
-</details>
-
+# %% [markdown]
+"""
 You will measure all three.
 
 ## Hands-on: bytes and slots
@@ -358,16 +346,13 @@ table, and behind the last token there may be empty slots. Three tokens in block
 2. As a row of slots: shape (…, heads, head_dim).
 3. Of these only the first … belong to the sequence.
 4. The last slot of block 1 holds …
+"""
 
-<details><summary>Fill in the gaps, then open</summary>
+# %% tags=["remove-input"]
+ask("gather-gaps")
 
-2. (4, heads, head_dim): the first two dimensions become one, for example with `.flatten(0, 1)`.
-3. The first three, `[:length]`.
-4. whatever an earlier owner has left there. It is not empty in any sense that softmax could notice: a score of anything, even of
-   zeros, gets a weight. It has to be cut off (or masked with −∞) *before* the softmax.
-
-</details>
-
+# %% [markdown]
+"""
 `paged_attention(q, k_cache, v_cache, block_table, length)`:
 
 - `q`: the newest token's query in one layer, shape (heads, head_dim), 32-bit or 64-bit floats;
@@ -823,6 +808,7 @@ def spoilt(engine, name):
 
 
 # %%
+predicted("missing-copy")
 spoilt(NeverCopies(model), "A")
 
 # %% [markdown]
@@ -990,24 +976,21 @@ would be overwritten by the copy.
 </details>
 
 **4.** A sequence of 100 tokens is preempted and comes back by recompute. Which blocks does it get, and are its keys the same?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("recompute-blocks")
 
-Whatever is free then: other numbers, another table. The keys and values are the same as before, since they depend on the tokens and
-their positions and not on where they lie. What the sequence shared with others it shares no longer, unless an engine finds the
-full blocks again by their keys.
-
-</details>
-
+# %% [markdown]
+"""
 **5.** With 3 layers, how many separate pieces of memory does one `copy_block` move in this lesson's layout?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("six-pieces")
 
-Six: for each layer one piece of the key cache and one of the value cache. Within a layer a block lies in one piece. An engine with
-all layers of a block side by side would move one piece; lesson 5 measures the difference.
-
-</details>
-
+# %% [markdown]
+"""
 ## What people get wrong
 
 **"The cache holds the attention weights."** It holds keys and values. The weights are new at every step, because the query is; they
@@ -1058,21 +1041,33 @@ Plain code: `attention` and `Contiguous` above are the whole of it without pagin
 
 **From lesson 2.** Two requests with the same 40-token prompt arrive at an engine that caches prefixes, blocks of 16. How many blocks
 can the second take over, and why is nothing of this lesson's copying needed for it?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("recall-take-over")
 
-Two, the full ones. A full block is never written again, so sharing it needs no copy. The eight tokens behind it are computed anew,
-into a block of its own.
-
-</details>
-
+# %% [markdown]
+"""
 **From lesson 3.** Five sequences share a partly filled block and all of them write. How many copies, and what does the last one do?
+"""
 
-<details><summary>Answer</summary>
+# %% tags=["remove-input"]
+ask("recall-five")
 
-Four: n − 1. The last one finds itself alone and writes in place.
+# %% [markdown]
+"""
+## What you predicted
 
-</details>
+This cell counts that you committed to an answer, 1 point. Whether you were right earns nothing and costs nothing.
+"""
 
+# %% nbgrader={"grade": true, "grade_id": "predictions", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+check("04_real_cache/predictions", predictions("04_real_cache"))
+### BEGIN HIDDEN TESTS
+check("04_real_cache/predictions", predictions("04_real_cache"), thorough=True)
+### END HIDDEN TESTS
+
+# %% [markdown]
+"""
 Next: lesson 5, which measures what one of these copies costs on the machine that you have.
 """
