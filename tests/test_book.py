@@ -223,6 +223,13 @@ def test_links_leave_only_for_the_web_over_https(pages):
     assert schemes <= {"", "https"}
 
 
+def test_lessons_have_launch_buttons_if_and_only_if_the_course_has_a_home(pages):
+    from autograder.staff.launch import home_in
+
+    with_buttons = {name for name, page in pages.items() if "launch-buttons" in page.text}
+    assert with_buttons == ({f"notebooks/{name}/{name}.html" for name in LESSONS} if home_in(ROOT) else set())
+
+
 def test_no_page_tells_where_it_was_built(built):
     told = [path.name for path in built.rglob("*") if path.is_file() and path.suffix in TEXT
             and str(ROOT) in path.read_text(encoding="utf-8", errors="replace")]

@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from autograder.staff.launch import TAGS
+
 SOURCE, RELEASE = "source_assignments", "notebooks"
 PERCENT = {
     "extension": ".py",
@@ -23,12 +25,20 @@ class ReleaseFailed(Exception):
     """nbgrader could not make the release; the message is its own first sentence."""
 
 
-def text_to_notebook(text: str, stem: str):
-    """The lesson as a notebook without outputs, every cell named by its `grade_id` or by its place."""
-    import jupytext
+def text_to_notebook(text: str, stem: str, install: str = ""):
+    """The lesson as a notebook without outputs, every cell named by its `grade_id` or by its place.
 
-    notebook = jupytext.reads(text, fmt=PERCENT)
-    return _plain(notebook, stem)
+    install: code for a cell that comes before all other code (see `launch`); it is no part of the text.
+    """
+    import jupytext
+    import nbformat
+
+    notebook = _plain(jupytext.reads(text, fmt=PERCENT), stem)
+    if install:
+        cell = nbformat.v4.new_code_cell(install, id=f"{stem}-install", metadata={"tags": list(TAGS)})
+        first = next((place for place, other in enumerate(notebook.cells) if other.cell_type == "code"), 0)
+        notebook.cells.insert(first, cell)
+    return notebook
 
 
 def notebook_to_text(twin: bytes, stem: str, like: str = "") -> str:
@@ -52,7 +62,8 @@ def notebook_bytes(notebook) -> bytes:
 
 
 def _plain(notebook, stem: str):
-    """Drop what a run or an editor leaves behind, and name the cells."""
+    """Drop what a run or an editor leaves behind and the derived first cell, and name the cells."""
+    notebook.cells = [cell for cell in notebook.cells if TAGS[0] not in cell.metadata.get("tags", [])]
     notebook.metadata = type(notebook.metadata)(kernelspec=dict(KERNELSPEC))
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for place, cell in enumerate(notebook.cells):

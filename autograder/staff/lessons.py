@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from autograder.staff import course_root, derive, prompts
+from autograder.staff import course_root, derive, launch, prompts
 
 RECORD = Path("_build", "lessons.json")
 KEPT = Path("_build", "kept")
 # What shapes a release besides the lesson itself.
-INFLUENCES = ("nbgrader_config.py", "autograder/staff/derive.py", "autograder/staff/plugin.py", "autograder/staff/prompts.py", "autograder/prompts/seal.py")
+INFLUENCES = ("nbgrader_config.py", "_config.yml", "requirements.txt", "autograder/staff/launch.py", "autograder/staff/derive.py", "autograder/staff/plugin.py", "autograder/staff/prompts.py", "autograder/prompts/seal.py")
 LEFTOVERS = {".ipynb_checkpoints", "__pycache__"}
 
 
@@ -211,7 +211,11 @@ def _derive(lesson: Lesson, known: dict[str, str]) -> dict[Path, bytes]:
     if others := [p for p in lesson.text.parent.glob("*.ipynb") if p != lesson.twin]:
         raise Refused("\n".join(f"{lesson.says(p)} would be released too: move it out of the lesson's folder" for p in others))
     covered = _covered_prompts(lesson, text)
-    twin = derive.notebook_bytes(derive.text_to_notebook(text, lesson.name))
+    try:
+        install = launch.install_cell(launch.home_in(lesson.root), lesson.root)
+    except launch.Unusable as unusable:
+        raise Refused(str(unusable)) from None
+    twin = derive.notebook_bytes(derive.text_to_notebook(text, lesson.name, install))
     if _edited(lesson, twin, known):
         raise Refused(
             f"{lesson.says(lesson.twin)} was edited after its text: `autograder lessons --from-notebook {lesson.name}` "

@@ -30,6 +30,17 @@ NOT_NEEDED = ("sphinx-thebe.js", "sphinx-thebe.css", "play-solid.svg", "scripts/
 THIRD_PARTY = re.compile(r"THEBE_JS_URL|sphinx-thebe|thebelab|^(https?:)?//")
 
 
+def add_launch_buttons(app, config):
+    """Let the theme make its buttons for hub, Colab and Binder if `course_home` says where the course lives."""
+    sys.path.insert(0, str(app.srcdir))
+    from autograder.staff import launch
+
+    try:
+        config.html_theme_options = {**config.html_theme_options, **launch.theme_options(launch.home_of(config.course_home))}
+    except launch.Unusable as unusable:
+        sys.exit(f"\n{unusable}")
+
+
 def make_answers(app):
     """Run what has changed before Sphinx decides which pages are outdated."""
     root = Path(app.srcdir)
@@ -87,7 +98,8 @@ def _html_of(cell):
 
 def version_of(cells):
     """A hash of what a reader can have worked on: the code, and the widgets that stand below it."""
-    shown = [[cell.get("id"), cell["source"], [html for html in _html_of(cell) if "data-widget=" in html]] for cell in cells if cell["cell_type"] == "code"]
+    shown = [[cell.get("id"), cell["source"], [html for html in _html_of(cell) if "data-widget=" in html]] for cell in cells
+             if cell["cell_type"] == "code" and "remove-cell" not in cell["metadata"].get("tags", [])]
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
@@ -200,6 +212,8 @@ def remove_leftovers(app, error):
 
 
 def setup(app):
+    app.add_config_value("course_home", {}, "html")
+    app.connect("config-inited", add_launch_buttons)
     app.connect("builder-inited", make_answers)
     app.connect("builder-inited", add_scripts)
     app.connect("env-get-outdated", read_all_or_nothing)
