@@ -58,6 +58,20 @@ def browser():
         started.close()
 
 
+@pytest.fixture(scope="session")
+def sandboxed():
+    """Skips where the machine gives submissions no sandbox, and says what is missing."""
+    from autograder.staff.engine import client
+
+    if not hasattr(os, "fork"):
+        pytest.skip("no sandbox on this machine: it has no fork")
+    try:
+        with client.Engine(client.Settings(), []) as engine:
+            engine.wait()
+    except client.NoSandbox as problem:
+        pytest.skip(f"no sandbox on this machine: {problem}")
+
+
 @contextlib.contextmanager
 def serving(folder):
     """The address at which this machine alone serves a folder's files."""

@@ -21,7 +21,7 @@ SETTINGS = client.Settings(cell_seconds=2, restarts=3, printable_kb=8, displayab
 
 
 @pytest.fixture(scope="module")
-def engine():
+def engine(sandboxed):
     with client.Engine(SETTINGS, [ROOT]) as made:
         made.wait()
         yield made
@@ -137,7 +137,7 @@ def zygotes_of(grader):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_grader_that_is_killed_leaves_no_process(how):
+def test_a_grader_that_is_killed_leaves_no_process(how, sandboxed):
     code = (
         "from autograder.staff.engine import client; e = client.Engine(client.Settings(), []); e.wait(); f = e.lines[0].fork(); f.start({}, {}); print('ready', flush=True);"
         "f.run('import time, ctypes; ctypes.CDLL(None).prctl(1, 0); time.sleep(100)', 100)"
@@ -164,7 +164,7 @@ def kind_under(*prefix):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the sandbox")
-def test_the_sandbox_is_chosen_by_what_the_machine_allows():
+def test_the_sandbox_is_chosen_by_what_the_machine_allows(sandboxed):
     if os.geteuid() != 0:
         assert kind_under() in ("user\n",) or kind_under().startswith("refused: This machine gives no sandbox")
         return
@@ -190,7 +190,7 @@ def test_a_machine_on_which_nothing_starts_is_the_graders_trouble(monkeypatch):
         engine.wait()
 
 
-def test_a_warm_process_that_has_ended_is_the_graders_trouble():
+def test_a_warm_process_that_has_ended_is_the_graders_trouble(sandboxed):
     with client.Engine(SETTINGS, []) as engine:
         engine.wait()
         engine.warm.process.kill()
@@ -277,7 +277,7 @@ def graded_notebook():
     return nbformat.v4.new_notebook(cells=[cell])
 
 
-def test_nbgraders_step_runs_the_cells_in_the_engine():
+def test_nbgraders_step_runs_the_cells_in_the_engine(sandboxed):
     ran, resources = ExecuteInSandbox().preprocess(graded_notebook(), {})
     assert ran.cells[0].outputs[0].text == "42\n"
     assert len(resources["autograder"]["nonce"]) == 32

@@ -23,7 +23,7 @@ STATES = {sample.NOT_GRADABLE: records.NOT_GRADABLE, sample.NOT_SUBMITTED: recor
 
 
 @pytest.fixture(scope="session")
-def graded(tmp_path_factory):
+def graded(tmp_path_factory, sandboxed):
     """The sample class, graded once for all tests: (course, {(student, lesson): (submission, record)})."""
     folder = tmp_path_factory.mktemp("the class") / "course"
     course, found = course_command.run(ROOT, folder, None, 2, say=lambda line: None, tell=lambda *told: None)
