@@ -39,7 +39,7 @@ course: book  ## the whole road: set-up, lessons, book, a course with a sample c
 	@$(IN) autograder course
 
 test: setup  ## run every test (ARGS="-k name" runs some)
-	@$(IN) python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(IN) python -m pytest -n 2 --dist loadfile $(ARGS)
 
 constraints:  ## pin requirements.txt anew, to the newest versions within its bounds
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT \

@@ -92,7 +92,7 @@ def course(tmp_path):
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    """The wheel that students get, really built. Tests that use it share a group, so that it is built once."""
+    """The wheel that students get, really built."""
     source = tmp_path_factory.mktemp("source") / "course"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_COPIED, "source_assignments", "notebooks", "book", "tests"))
     built = run(

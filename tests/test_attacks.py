@@ -21,7 +21,7 @@ from autograder.staff import grading, records, sample
 from autograder.staff.sample_cases import file, own_cell, place
 from conftest import ROOT, needs_sources
 
-pytestmark = [pytest.mark.usefixtures("sandboxed"), needs_sources, pytest.mark.xdist_group("attacks"), pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the sandbox")]
+pytestmark = [pytest.mark.usefixtures("sandboxed"), needs_sources, pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the sandbox")]
 LESSON = "01_contiguous_vs_paged"
 LIMITS = """
 c.ExecuteInSandbox.timeout = 3

@@ -20,8 +20,6 @@ from conftest import ROOT, build
 LESSONS = sorted(path.parent.name for path in ROOT.glob("notebooks/*/*.ipynb"))
 TEXT = {".html", ".js", ".mjs", ".css", ".txt", ".md", ".ipynb", ".json", ".py", ".svg", ".xml", ""}
 
-# All of them need the one built book, so they run in one process.
-pytestmark = pytest.mark.xdist_group("book")
 
 
 @pytest.fixture(scope="session")

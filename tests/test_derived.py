@@ -210,7 +210,6 @@ def test_derivation_refuses_to_release_the_text_if_the_guard_in_the_configuratio
     assert not list((course / "notebooks").rglob("*.py"))
 
 
-@pytest.mark.xdist_group("wheel")
 class TestWheel:
     def test_has_no_instructors_part(self, wheel):
         names = zipfile.ZipFile(wheel).namelist()

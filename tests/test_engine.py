@@ -16,7 +16,7 @@ from autograder.staff.engine import client, outputs, sandbox, seccomp, wire
 from autograder.staff.execute import ExecuteInSandbox
 from conftest import ROOT, run
 
-pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks"), pytest.mark.xdist_group("engine")]
+pytestmark = [pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")]
 SETTINGS = client.Settings(cell_seconds=2, restarts=3, printable_kb=8, displayable_kb=64)
 
 

@@ -12,7 +12,7 @@ from autograder.staff import export, grading
 from autograder.staff.export import Row
 from conftest import run
 
-pytestmark = [pytest.mark.usefixtures("sandboxed"), pytest.mark.xdist_group("class")]
+pytestmark = [pytest.mark.usefixtures("sandboxed")]
 
 
 @pytest.fixture(scope="module")

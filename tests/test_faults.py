@@ -17,7 +17,7 @@ from plain_course import LESSON
 from autograder.staff import grading, keep, records
 from conftest import ROOT, run
 
-pytestmark = [pytest.mark.usefixtures("sandboxed"), pytest.mark.xdist_group("class")]
+pytestmark = [pytest.mark.usefixtures("sandboxed")]
 KILLS = 20
 COMMAND = [sys.executable, "-m", "autograder.staff.grade", LESSON]
 

@@ -18,7 +18,7 @@ from autograder.staff import execute, grading, plugin, records, sample
 from autograder.staff.records import CellMark, Record
 from conftest import ROOT, needs_sources, run
 
-of_the_class = [needs_sources, pytest.mark.xdist_group("class")]
+of_the_class = [needs_sources]
 STATES = {sample.NOT_GRADABLE: records.NOT_GRADABLE, sample.NOT_SUBMITTED: records.NOT_SUBMITTED}
 
 
@@ -229,7 +229,6 @@ def _repoint(course, copy):
 
 
 @needs_sources
-@pytest.mark.xdist_group("class")
 def test_a_course_without_notebooks_says_what_to_run(course):
     shutil.rmtree(course / "notebooks")
     result = run("python", "-m", "autograder.staff.course", cwd=course)

@@ -153,7 +153,6 @@ def dummy_wheel(folder, name, version):
     return path
 
 
-@pytest.mark.xdist_group("wheel")
 def test_the_cell_installs_what_is_missing_and_only_that(tmp_path, wheel):
     """In a fresh environment without a network: the package and one companion are missing, another is there in an older version."""
     shelf = tmp_path / "shelf"

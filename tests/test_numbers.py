@@ -8,7 +8,7 @@ import pytest
 from autograder.staff import answers
 from conftest import ROOT, needs_sources
 
-pytestmark = [needs_sources, pytest.mark.xdist_group("book")]
+pytestmark = [needs_sources]
 ONE, TWO, THREE = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write"
 
 # (lesson, what it is, a pattern that finds the number together with its words; white space counts as one space)

@@ -15,8 +15,6 @@ from autograder.exercises import EXERCISES
 from autograder.tell import sentence
 from conftest import ROOT, needs_sources, serving
 
-pytestmark = pytest.mark.xdist_group("book")
-
 FIRST, SECOND, THIRD = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write"
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 # What WCAG 2.2 AA asks that a program can see.

@@ -10,7 +10,7 @@ from plain_course import LESSON
 
 from conftest import ROOT, run
 
-pytestmark = [pytest.mark.usefixtures("sandboxed"), pytest.mark.xdist_group("class")]
+pytestmark = [pytest.mark.usefixtures("sandboxed")]
 
 
 @pytest.fixture(scope="module")

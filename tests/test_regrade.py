@@ -12,7 +12,7 @@ from autograder.staff import records
 from autograder.staff.regrade import moved
 from conftest import ROOT, run
 
-pytestmark = [pytest.mark.usefixtures("sandboxed"), pytest.mark.xdist_group("class")]
+pytestmark = [pytest.mark.usefixtures("sandboxed")]
 COMMAND = [sys.executable, "-m", "autograder.staff.grade", LESSON]
 
 

@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 NAMES = ["contiguous", "prefix", "pool", "beams", "history"]
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
 
-pytestmark = pytest.mark.xdist_group("simulators")
 
 
 class Forgetful:
