@@ -6,6 +6,7 @@ no outputs. Every script and stylesheet that points to another host is dropped, 
 Each code cell gets its id and its kind, which `_static/page/cells.mjs` makes an editor of.
 """
 
+import ast
 import hashlib
 import json
 import re
@@ -24,6 +25,7 @@ import page_policy
 logger = logging.getLogger(__name__)
 
 PAGES, SOURCES = "notebooks/", "source_assignments"
+HIDDEN = "remove-input"            # a cell's tag: its output is on the page, its code is not
 WIDGETS = "autograder/widgets"     # modules and styles that a notebook gets through anywidget and a page from its own folder
 # sphinx-thebe's, which loads from unpkg, and the script with all icons, see page_access.
 NOT_NEEDED = ("sphinx-thebe.js", "sphinx-thebe.css", "play-solid.svg", "scripts/fontawesome.js", "scripts/fontawesome.js.map", "scripts/fontawesome.js.LICENSE.txt")
@@ -81,13 +83,25 @@ def name_cells(cells):
     for cell in cells:
         if cell["cell_type"] == "code" and cell.get("id"):
             cell["metadata"]["page"] = {"id": cell["id"], "kind": _kind(cell)}
+            if _is_hidden(cell) and not _is_one_expression("".join(cell["source"])):
+                logger.warning(f"cell {cell['id']} is tagged {HIDDEN} and is not one expression: the page does not run it, so cells below would lack what it defines")
+
+
+def _is_hidden(cell):
+    return HIDDEN in cell["metadata"].get("tags", [])
+
+
+def _is_one_expression(code):
+    body = ast.parse(code).body
+    return len(body) == 1 and isinstance(body[0], ast.Expr)
 
 
 def _kind(cell):
+    """What a cell is to the page: a "prompt" or "widget" (nothing to run), a "check", an "exercise" or "plain"."""
     about = cell["metadata"].get("nbgrader", {})
     if any('data-widget="question"' in html for html in _html_of(cell)):
         return "prompt"
-    if "remove-input" in cell["metadata"].get("tags", []):
+    if _is_hidden(cell):
         return "widget"     # a simulator with no code to be seen
     return "check" if about.get("grade") else "exercise" if about.get("solution") else "plain"
 

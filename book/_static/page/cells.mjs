@@ -33,7 +33,7 @@ class Cell {
     const verb = this.kind === "check" ? "Check" : "Run";
     this.runButton = make("button", { type: "button", class: "kv-run", "aria-label": `${verb} ${this.name}`, text: verb, on: { click: () => run(this) } });
     this.stopButton = make("button", { type: "button", class: "kv-stop", "aria-label": `Stop ${this.name}`, text: "Stop", hidden: true, on: { click: () => stop(this) } });
-    this.resetButton = make("button", { type: "button", "aria-label": `Reset ${this.name}`, text: "Reset", on: { click: () => this.reset() } });
+    this.resetButton = make("button", { type: "button", class: "kv-reset", "aria-label": `Reset ${this.name}`, text: "Reset", on: { click: () => this.reset() } });
     this.status = make("span", { class: "kv-status" });
     this.bar = make("div", { class: "kv-bar", role: "group", "aria-label": `${verb} ${this.name}` }, this.runButton, this.stopButton, this.kind === "check" ? null : this.resetButton, this.status);
     const input = this.element.querySelector(".cell_input");
