@@ -51,7 +51,7 @@ def test_right_variants_pass_and_wrong_ones_do_not(variant):
 
 
 @needs_source
-@pytest.mark.parametrize("exercise", list(EXERCISES))
+@pytest.mark.parametrize("exercise", [id for id in EXERCISES if not id.endswith("/predictions")])    # a prediction has no solution
 def test_reference_solution_passes(exercise):
     assert verdict_on(exercise, reference(exercise)).passed
 

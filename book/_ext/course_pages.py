@@ -113,7 +113,7 @@ def _html_of(cell):
 def version_of(cells):
     """A hash of what a reader can have worked on: the code, and the widgets that stand below it."""
     shown = [[cell.get("id"), cell["source"], [html for html in _html_of(cell) if "data-widget=" in html]] for cell in cells
-             if cell["cell_type"] == "code" and "remove-cell" not in cell["metadata"].get("tags", [])]
+             if cell["cell_type"] == "code" and "remove-cell" not in cell.get("metadata", {}).get("tags", [])]
     return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
 
