@@ -10,7 +10,7 @@ from autograder import tokens as look
 WIDTH = 72
 MARK = "▸"
 CARD = f"font:14px/1.45 system-ui,sans-serif;color:{look.INK};background:{look.PAPER};border:1px solid {look.LINE};border-radius:4px;padding:.6em .9em;max-width:62em;margin:.2em 0"
-PRE = "white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.5 ui-monospace,monospace;margin:.2em 0 0;padding:0;border:0;background:none"
+PRE = f"color:{look.INK};white-space:pre-wrap;overflow-wrap:anywhere;font:13px/1.5 ui-monospace,monospace;margin:.2em 0 0;padding:0;border:0;background:none"
 STRONG = f"color:{look.INK};font-weight:600;border-left:3px solid {look.ALARM};padding-left:3px"
 
 

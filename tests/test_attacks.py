@@ -18,7 +18,7 @@ import pytest
 
 from autograder.staff import course as course_command
 from autograder.staff import grading, records, sample
-from autograder.staff.sample_cases import file, own_cell, place
+from autograder.staff.sample_cases import file, own_cell, place, predicted
 from conftest import ROOT, needs_sources
 
 pytestmark = [pytest.mark.usefixtures("sandboxed"), needs_sources, pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the sandbox")]
@@ -31,11 +31,11 @@ c.ExecuteInSandbox.all_memory_limit_mb = 1024
 EVERY = {**attacks.REACHING, **attacks.BREAKING}
 
 
-def handed_in(course, name, files):
+def handed_in(course, name, files, predictions=True):
     folder = course.path("submitted", LESSON, name)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for path, content in files.items():
+    for path, content in (files | (predicted(LESSON) if predictions else {})).items():
         (folder / path).write_bytes(content)
     return folder
 
@@ -78,7 +78,7 @@ class Scene:
 
     def trick(self, name, source):
         notebook = sample.copy.deepcopy(self.sheet.released)
-        handed_in(self.course, student_of(name), with_cell(self.sheet, notebook, attacks.HEAD + source.format(**self.words)))
+        handed_in(self.course, student_of(name), with_cell(self.sheet, notebook, attacks.HEAD + source.format(**self.words)), predictions=False)
 
     def neighbours(self):
         for number in range(6):

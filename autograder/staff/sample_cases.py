@@ -399,8 +399,13 @@ def with_predictions(submission: Submission) -> Submission:
     """Who did some work has committed the lesson's predictions too; they lie beside the notebook."""
     if submission.expect not in (FULL, PARTIAL):
         return submission
-    made = {asked.id: [{"answer": {f.key: 1 for f in asked.fields}, "at": "2026-10-12T14:00:00+02:00"}] for asked in of_lesson(submission.lesson, "predict")}
-    return replace(submission, files={**submission.files, FILE: (json.dumps(made, indent=1) + "\n").encode()})
+    return replace(submission, files={**submission.files, **predicted(submission.lesson)})
+
+
+def predicted(lesson: str) -> Files:
+    """The file that says that every prediction of the lesson was made."""
+    made = {asked.id: [{"answer": {f.key: 1 for f in asked.fields}, "at": "2026-10-12T14:00:00+02:00"}] for asked in of_lesson(lesson, "predict")}
+    return {FILE: (json.dumps(made, indent=1) + "\n").encode()}
 
 
 def _ordinary(student: str, number: int, sheets: dict[str, Sheet]) -> list[Submission]:
