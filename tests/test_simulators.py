@@ -1,12 +1,9 @@
 """The simulators in a real browser, on small pages under a strict Content-Security-Policy: numbers, steps, keyboard, people."""
 
 import contextlib
-import functools
-import http.server
 import json
 import re
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from autograder import simulate
 from autograder.record import State
 from autograder.widgets.colours import COLOURS
 from autograder.widgets.host import FOLDER, Still, script
+from conftest import serving
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ["contiguous", "prefix", "pool", "beams", "history"]
@@ -88,23 +86,8 @@ def page_around(body):
 
 @pytest.fixture(scope="module")
 def served(site):
-    handler = functools.partial(type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None}), directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; run `make setup`")
-    if program is None:
-        pytest.skip("no Chromium on this machine; Debian: apt-get install chromium")
-    with playwright.sync_playwright() as play:
-        started = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"])
-        yield started
-        started.close()
+    with serving(site) as address:
+        yield address
 
 
 @pytest.fixture
