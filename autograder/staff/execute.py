@@ -85,7 +85,7 @@ class ExecuteInSandbox(NbGraderPreprocessor):
         """Run all cells. resources["autograder"] gets the nonce, and what happened to cells by their index."""
         root = Path(self.parent.parent.coursedir.root) if self.parent else Path.cwd()
         line = _shared_engine(self.settings(), root, self.no_sandbox).lines[0]
-        beside = Path(resources["metadata"]["path"]) / PREDICTIONS
+        beside = Path(resources.get("metadata", {}).get("path", "")) / PREDICTIONS
         files = {PREDICTIONS: beside.read_bytes()} if beside.is_file() and not beside.is_symlink() and beside.stat().st_size <= LARGEST else {}
         resources["autograder"] = run_notebook(nb, line, self.run_to_the_end, files)
         return nb, resources
