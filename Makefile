@@ -23,8 +23,9 @@ doctor:  ## tell what this machine has and lacks, each with its cure
 lessons: setup  ## renew what derives from the lessons' text (LESSON=02 renews one)
 	@$(IN) autograder lessons $(LESSON)
 
-check: setup  ## quick checks: ruff, and nothing derived is stale
+check: setup  ## quick checks: ruff, spelling and prose, and nothing derived is stale
 	@$(IN) ruff check --output-format concise .
+	@$(IN) autograder prose
 	@$(IN) autograder lessons --check
 
 book: lessons  ## build the static book into _build/html

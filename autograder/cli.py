@@ -10,6 +10,7 @@ from pathlib import Path
 
 STAFF = {
     "lessons": "derive notebooks and pages from the lessons' texts",
+    "prose": "spelling and prose of all that people read",
     "sample-class": "write a class of sample submissions",
     "course": "make the sample course, collect, grade, write feedback and print the marks",
     "grade": "grade the collected submissions, each in a sandbox",
@@ -17,7 +18,7 @@ STAFF = {
     "export": "marks as a table for a spreadsheet, Canvas or Moodle",
     "doctor": "say what this machine has, what is missing, and the command that cures it",
 }
-MODULES = {"lessons": "lessons", "sample-class": "sample", "course": "course", "grade": "grade", "report": "report", "export": "export", "doctor": "doctor"}
+MODULES = {"lessons": "lessons", "prose": "prose", "sample-class": "sample", "course": "course", "grade": "grade", "report": "report", "export": "export", "doctor": "doctor"}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -35,7 +35,7 @@ def test_an_empty_setting_gives_no_button_and_no_cell(empty):
 
 @pytest.mark.parametrize(("values", "words"), [
     ("https://github.com/a/b", "holds repository, branch and hub"),
-    ({"repositry": "https://github.com/a/b"}, "holds repository, branch and hub"),
+    ({"repo": "https://github.com/a/b"}, "holds repository, branch and hub"),
     ({"repository": "git@github.com:a/b.git"}, "write it as https://github.com/OWNER/NAME"),
     ({"repository": "https://github.com/a"}, "write it as https://github.com/OWNER/NAME"),
     ({"repository": 'https://github.com/a/b", "x'}, "write it as https://github.com/OWNER/NAME"),
