@@ -89,8 +89,13 @@ def lessons():
         cells = json.loads(answers.ensure(folder).read_text("utf-8"))["cells"]
         for output in (output for outputs in cells.values() for output in outputs):
             parts += [_joined(output.get("text", "")), _joined(output.get("data", {}).get("text/plain", ""))]
-        found[lesson] = re.sub(r"\s+", " ", "\n".join(parts))
+        found[lesson] = re.sub(r"\s+", " ", _without_links("\n".join(parts)))
     return found
+
+
+def _without_links(text):
+    """The words of links stay, their addresses go: a number's words may be a term of the glossary."""
+    return re.sub(r"\[([^\[\]]+)\]\([^()\s]*glossary\.md[^()\s]*\)", r"\1", text)
 
 
 def _joined(text):

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.util import logging
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -127,6 +128,14 @@ def mark_cells(app, doctree):
                 node["ids"].append(f"cell-{about['id']}")
 
 
+def name_terms(app, doctree):
+    """Let a Markdown link lead to a term of the glossary: MyST knows headings and targets, and terms only by a role that JupyterLab does not have."""
+    slugs = app.env.metadata[app.env.docname]
+    for glossary in doctree.findall(addnodes.glossary):
+        for term in glossary.findall(nodes.term):
+            slugs.setdefault("myst_slugs", {}).update({id: (term.line, id, term.astext()) for id in term["ids"]})
+
+
 def tell_version(app, pagename, templatename, context, doctree):
     """The version of the page's cells, by which a reader's work is kept."""
     version = getattr(app.env, "course_versions", {}).get(pagename)
@@ -233,6 +242,7 @@ def setup(app):
     app.connect("env-get-outdated", read_all_or_nothing)
     app.connect("source-read", lay_answers)
     app.connect("doctree-read", mark_cells)
+    app.connect("doctree-read", name_terms)
     app.connect("html-page-context", tell_version)
     app.connect("html-page-context", drop_third_parties, priority=900)
     app.connect("build-finished", copy_widgets)
