@@ -21,7 +21,8 @@ ELSEWHERE = {
     "book/how-to-work.md": {"release", "append", "reserved", "head", "prompt", "hit", "owner", "tail", "hole", "token", "request", "batch", "fork"},
     "book/intro.md": {"append", "release", "head", "hit", "owner", "tail", "reserved", "prediction", "prompt", "batch"},
     "book/engines.md": {"hit", "request", "owner", "head", "release", "batch", "append", "tail"},
-    "source_assignments/02_prefix_sharing/02_prefix_sharing.py": {"swap"},
+    "source_assignments/02_prefix_sharing/02_prefix_sharing.py": {"swap", "head"},      # a prompt's head, not attention's
+    "source_assignments/03_copy_on_write/03_copy_on_write.py": {"head", "batch"},
     "book/reading.md": {"hit", "owner", "append", "hole", "release", "prompt", "batch", "audit", "request", "tail", "history"},
 }
 ALSO = {"query, key and value": r"query, key and value|queries, keys and values", "KV cache": r"KV[- ]caches?", "tail": r"tails?", "hybrid model": r"hybrid(?: Mamba)? models?", "fork": r"forks?(?! off)"}

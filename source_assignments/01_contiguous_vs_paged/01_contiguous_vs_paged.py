@@ -18,16 +18,16 @@
 """
 # Lesson 1: Contiguous or paged
 
-A language model that writes text keeps the keys and values of every token it has read or written: the **KV cache**.
+A language model that writes text keeps the keys and values of every [token](../../book/glossary.md#term-token) it has read or written: the **[KV cache](../../book/glossary.md#term-KV-cache)**.
 Without it, each new token would cost the work of the whole text again. With it, a server's memory fills up with caches whose
 final length nobody knows in advance.
 
-This lesson is about where to put them. **You will build** five small functions that count blocks, slots and holes, and the first half of a
+This lesson is about where to put them. **You will build** five small functions that count [blocks](../../book/glossary.md#term-block), [slots](../../book/glossary.md#term-slot) and [holes](../../book/glossary.md#term-hole), and the first half of a
 `BlockManager`: the object that hands out a GPU's KV memory in fixed-size blocks and takes it back. With them you will then
-reproduce published numbers: why a server that reserves the maximum held only 7 requests in 12 GiB, and what filled its memory.
+reproduce published numbers: why a server that reserves the maximum held only 7 [requests](../../book/glossary.md#term-request) in 12 GiB, and what filled its memory.
 
 - **Time:** about two hours. Everything runs on a CPU; the longest cell takes a few seconds.
-- **You need:** Python (lists, dicts, sets, a class with methods). You need not know how attention works, only that every token
+- **You need:** Python (lists, dicts, sets, a class with methods). You need not know how [attention](../../book/glossary.md#term-attention) works, only that every token
   leaves one key and one value behind in every layer.
 - **How to work:** run the cells from top to bottom. Where it says *predict first*, commit your answer in the form below it: the outcome is shown beside it then, and cells that would give it away wait until you have.
   A cell under an exercise may say `NotImplementedError` until you have written the part it uses.
@@ -49,9 +49,9 @@ from autograder import ask, check, draw, predict, predicted, predictions, simula
 
 ### What a token costs
 
-Every token leaves a key and a value in every layer, for every key-value head:
+Every token leaves a key and a value in every layer, for every key-value [head](../../book/glossary.md#term-head):
 
-**KV bytes per token = 2 × layers × KV heads × head dimension × bytes per number**
+**KV [bytes per token](../../book/glossary.md#term-bytes-per-token) = 2 × layers × KV heads × head dimension × bytes per number**
 
 The 2 stands for key and value; a 16-bit number has 2 bytes. The cell below works this out for some published model configurations, and how many
 tokens, and how many requests of 2,048 tokens, fit into a cache of 12 GiB. (12 GiB is what one published experiment had left for the cache beside
@@ -96,14 +96,14 @@ in memory is already taken, so it could not grow later. Three different things a
 
 | waste | what it is | who could use it |
 |---|---|---|
-| **reserved** | slots that this request will fill later, but that hold nothing yet | nobody else, until this request ends |
+| **[reserved](../../book/glossary.md#term-reserved)** | slots that this request will fill later, but that hold nothing yet | nobody else, until this request ends |
 | **internal** | slots inside an allocation that this request will never fill | nobody, until this request ends |
 | **external** | free slots between allocations, in pieces too short for the request that waits | only somebody small enough |
 
 ### Paged: blocks and a table
 
-Paging cuts the memory into **physical blocks** of a fixed number of slots, say 16. A request's tokens are cut in the same way into
-**logical blocks**: tokens 0–15, tokens 16–31, and so on. A **block table** per request says which physical block holds each logical block.
+[Paging](../../book/glossary.md#term-paging) cuts the memory into **[physical blocks](../../book/glossary.md#term-physical-block)** of a fixed number of slots, say 16. A request's tokens are cut in the same way into
+**[logical blocks](../../book/glossary.md#term-logical-block)**: tokens 0–15, tokens 16–31, and so on. A **[block table](../../book/glossary.md#term-block-table)** per request says which physical block holds each logical block.
 The logical order is the order of the text. The physical blocks may lie anywhere.
 
 Here is a request A of 33 tokens in a pool of 8 blocks. The table was written down by hand; later your own class will make such tables.
@@ -126,7 +126,7 @@ draw.blocks(by_hand(8, 16, {"A": {"blocks": [7, 2, 5], "len": 33}}), title="33 t
 *Figure 1. Request A has 33 tokens. Its table lists blocks 7, 2, 5: logical block 0 is physical block 7, logical block 1 is physical block 2, logical
 block 2 is physical block 5. Two blocks are full, the last one holds a single token. The other five blocks are free for anybody.*
 
-To find token number `t` (counted from 0), divide by the block size: the quotient is the logical block, the remainder is the place inside it.
+To find token number `t` (counted from 0), divide by the [block size](../../book/glossary.md#term-block-size): the quotient is the logical block, the remainder is the place inside it.
 """
 
 
@@ -145,7 +145,7 @@ for t in (0, 15, 16, 32):
 Tokens 15 and 16 are neighbours in the text and lie 95 slots apart in memory. Attention does not mind: it reads the table.
 
 What does paging waste? Nothing is reserved for later, because a block is taken only when a token needs it. Nothing is lost between allocations, because
-every free block fits every request. What remains is the unfilled end of each request's *last* block. It is called **slack**. With T tokens and blocks of P slots:
+every free block fits every request. What remains is the unfilled end of each request's *last* block. It is called **[slack](../../book/glossary.md#term-slack)**. With T tokens and blocks of P slots:
 
 - blocks = ⌈T ÷ P⌉ (divide and round up)
 - slots = P × blocks
@@ -161,7 +161,7 @@ A percentage of slack is only meaningful with its denominator. This course alway
 Four requests arrive at a pool of 160 slots, in this order. No request may have more than 64 tokens. Growth is frozen so that we can look: each request has
 a length *now* and a length that it *will have* when it is done, which no server knows.
 
-The contiguous pool reserves 64 slots for everybody and puts each request at the first place where it fits (**first fit**). The paged pool has 10 blocks of 16 and
+The contiguous pool reserves 64 slots for everybody and puts each request at the first place where it fits (**[first fit](../../book/glossary.md#term-first-fit)**). The paged pool has 10 blocks of 16 and
 gives out the lowest free block first. In both pools the queue is in order: a request that does not fit waits, and so does everybody behind it.
 """
 
@@ -233,7 +233,7 @@ draw.memory(rows, POOL, title="Requests A to D have arrived")
 
 # %% [markdown]
 """
-*Figure 2. The same stream in both pools. Contiguous: A and B are in and C waits, although only 53 of the 160 slots hold a token. 43 are reserved, 32 are internal waste that will never be
+*Figure 2. The same stream in both pools. Contiguous: A and B are in and C waits, although only 53 of the 160 slots hold a token. 43 are reserved, 32 are [internal waste](../../book/glossary.md#term-internal-waste) that will never be
 filled, and the 32 external slots at the end are free but too few for another 64. Paged: A, B and C are in, 93 slots hold tokens, 35 are slack, and D
 waits because it needs four blocks and two are free.*
 
@@ -369,7 +369,7 @@ ask("gaps-70")
 """
 ## Code: count blocks, slots and holes
 
-Four small functions. Each comes with its promise; nothing is checked that the promise does not say. All token counts are whole numbers, 0 or more; block sizes are 1 or more.
+Four small functions. Each comes with its [promise](../../book/glossary.md#term-promise); nothing is checked that the promise does not say. All token counts are whole numbers, 0 or more; block sizes are 1 or more.
 
 **Exercise `blocks_needed` (2 points).** How many blocks `n_tokens` tokens need. No tokens need no block.
 """
@@ -394,7 +394,7 @@ check("01_contiguous_vs_paged/blocks_needed", blocks_needed, thorough=True)
 
 # %% [markdown]
 """
-The prediction from above, answered by your function:
+The [prediction](../../book/glossary.md#term-prediction) from above, answered by your function:
 """
 
 # %%
@@ -509,10 +509,10 @@ Now the object itself. `BlockManager(num_blocks, block_size)` owns the physical 
 | record | meaning |
 |---|---|
 | `free` | the numbers of the free blocks, in ascending order |
-| `ref` | physical block → its **reference count**: how many table entries point at it (a free block is absent) |
-| `seqs` | sequence name → `{"blocks": [physical block numbers, in logical order], "len": number of tokens}` |
+| `ref` | physical block → its **[reference count](../../book/glossary.md#term-reference-count)**: how many table entries point at it (a free block is absent) |
+| `seqs` | [sequence](../../book/glossary.md#term-sequence) name → `{"blocks": [physical block numbers, in logical order], "len": number of tokens}` |
 
-In this lesson every block in use has exactly one owner, so every count is 1. Counts above 1 come with sharing, from lesson 2 on; the record is here from the start because everything later rests on it.
+In this lesson every block in use has exactly one [owner](../../book/glossary.md#term-owner), so every count is 1. Counts above 1 come with sharing, from lesson 2 on; the record is here from the start because everything later rests on it.
 
 **Exercise `BlockManager` (8 points).** Write four methods. What they promise:
 
@@ -608,11 +608,11 @@ draw.blocks(mine, title="Your pool after the same walk")
 
 Two of the promises that you just kept sound too obvious to write down. Real engines broke both:
 
-- *Blocks and tokens are different units.* In mini-sglang's eviction call (80) pages were set against tokens. In your class: a pool of 4 blocks of 4 must take a request of 8 tokens.
+- *Blocks and tokens are different units.* In mini-sglang's [eviction](../../book/glossary.md#term-eviction) call (80) pages were set against tokens. In your class: a pool of 4 blocks of 4 must take a request of 8 tokens.
 - *A name gives its references back once.* In vLLM (1556, 3347, 33377) and FastDeploy (3710) blocks could be given back twice, for instance when the late output of an aborted request arrived. The same block is then
-  in the free list twice, and two requests get it. In your class the second `release` of a name is a `KeyError`.
+  in the [free list](../../book/glossary.md#term-free-list) twice, and two requests get it. In your class the second `release` of a name is a `KeyError`.
 
-What you can do against such bugs is to **audit**: state what must hold after every operation, and look. Here are 300 random operations on your class with three such rules.
+What you can do against such bugs is to **[audit](../../book/glossary.md#term-audit)**: state what must hold after every operation, and look. Here are 300 random operations on your class with three such rules.
 """
 
 
@@ -680,7 +680,7 @@ print(f"{slots:,} slots hold {at_once} reservations of 2,048; left over {slots -
 
 # %% [markdown]
 """
-The paper's Figure 13 shows the measured batch of that system: 7.00, with long conversations (ShareGPT) and with short instructions (Alpaca) alike. A batch that does not depend on how long the requests are
+The paper's Figure 13 shows the measured [batch](../../book/glossary.md#term-batch) of that system: 7.00, with long conversations (ShareGPT) and with short instructions (Alpaca) alike. A batch that does not depend on how long the requests are
 is the mark of reserving the maximum. And its Figure 2 puts the external part at 8.9 %, as computed.
 
 ### What fills the memory: a simulation
@@ -691,14 +691,14 @@ Figure 2 of the paper has a bar for each system. Three of them can be simulated:
 - **Oracle**: the system knows in advance how long each request will be, and reserves exactly that. Nobody can build it; it is the best case for contiguous memory.
 - **paged**: blocks of 16.
 
-Max and Oracle use a **buddy allocator**, as in the paper: it rounds every request up to a power of two and splits larger free pieces in halves to get one; when two halves are free they merge again. Fast, but the rounding costs memory. We count it
+Max and Oracle use a **[buddy allocator](../../book/glossary.md#term-buddy-allocator)**, as in the paper: it rounds every request up to a power of two and splits larger free pieces in halves to get one; when two halves are free they merge again. Fast, but the rounding costs memory. We count it
 as external, as the paper's label "external fragmentation & others" does.
 
 What the paper does not print, we must assume, and a different assumption gives different numbers:
 
 1. **Lengths.** The paper prints means: ShareGPT 161.31 tokens in and 337.99 out. We draw both from a log-normal distribution with these means and a standard deviation of 0.9 times the mean. *The shape and the 0.9 are our assumption.* No request exceeds 2,048 tokens.
 2. **Load.** There is always somebody waiting; first come, first served.
-3. **Time.** In each step every running request gains one token. A prompt takes one step.
+3. **Time.** In each step every running request gains one token. A [prompt](../../book/glossary.md#term-prompt) takes one step.
 4. **Paged pool.** A newcomer is let in only if 1 % of the blocks stay free behind it. When a block is needed and none is free, the newest request is **preempted**: its blocks are freed, it goes back to the head of the queue and will be computed
    again. (Lesson 3 comes back to this.)
 
@@ -1030,7 +1030,7 @@ the slack. And it says nothing of how much memory a *token* takes: that is the m
 | slack | slots − T, from 0 to P − 1 | 15 |
 | slack fraction | slack ÷ slots of this allocation | 15 ÷ 48 = 0.3125 |
 | slot of token t | table[t div P] × P + t mod P | t = 32, table [7, 2, 5], P = 16: slot 80 |
-| new block on append, length *before* the token | length mod P = 0 | 32 → 33: yes; 31 → 32: no |
+| new block on [append](../../book/glossary.md#term-append), length *before* the token | length mod P = 0 | 32 → 33: yes; 31 → 32: no |
 | requests at once, maximum M reserved | ⌊slots ÷ M⌋ | 15,728 and 2,048: 7 |
 
 **Boundaries worth remembering** (P = 16): 0 tokens, 0 blocks; 1 to 16 tokens, 1 block; 17 to 32, 2 blocks; 20 tokens, 12 more appends fit, the 13th takes a block.
@@ -1052,7 +1052,7 @@ the slack. And it says nothing of how much memory a *token* takes: that is the m
 
 "Existing systems waste 60–80 %" and "token states 20.4 to 38.2 %" are the same measurement, told from the other side: 100 − 38.2 = 61.8 and 100 − 20.4 = 79.6.
 
-**Plain code ideas.** The two cells that are useful elsewhere are `slot_of` (the address of a token through the table) and `audit` (what must hold after every operation). A block manager that keeps its free list in a heap, a bitmap or a linked list makes the same promises as yours with a
+**Plain code ideas.** The two cells that are useful elsewhere are `slot_of` (the address of a token through the table) and `audit` (what must hold after every operation). A [block manager](../../book/glossary.md#term-block-manager) that keeps its free list in a heap, a bitmap or a linked list makes the same promises as yours with a
 list; the choice changes the time of an operation, not its result.
 
 **Sources**

@@ -18,16 +18,16 @@
 """
 # Lesson 2: Prefix sharing
 
-Many requests to a language model begin alike: the same system prompt, the same examples, the same document. Their keys
-and values for that beginning are the same numbers. A paged cache can hold them **once** and let every block table point
+Many [requests](../../book/glossary.md#term-request) to a language model begin alike: the same system [prompt](../../book/glossary.md#term-prompt), the same examples, the same document. Their keys
+and values for that beginning are the same numbers. A paged cache can hold them **once** and let every [block table](../../book/glossary.md#term-block-table) point
 at them.
 
-**What you will build.** Six small functions. The first three say how many blocks sharing saves. The fourth says when
-two blocks may be shared at all. The last two, `block_keys` and `match_prefix`, find a common prefix without being told
+**What you will build.** Six small functions. The first three say how many [blocks](../../book/glossary.md#term-block) sharing saves. The fourth says when
+two blocks may be shared at all. The last two, `block_keys` and `match_prefix`, find a common [prefix](../../book/glossary.md#term-prefix) without being told
 that there is one; at the end you feed them four prompts and see your own prefix cache fill a pool.
 
 **Time.** About 90 minutes. **You need** [lesson 1](../01_contiguous_vs_paged/01_contiguous_vs_paged.ipynb): blocks,
-block tables, slack. The words used here are in the [glossary](../../book/glossary.md). There is no model and no GPU in
+block tables, [slack](../../book/glossary.md#term-slack). The words used here are in the [glossary](../../book/glossary.md). There is no model and no GPU in
 this lesson, only counting.
 """
 
@@ -40,19 +40,19 @@ from autograder import ask, check, draw, predict, predicted, predictions, simula
 """
 ## The idea
 
-A **prefix** of a request is a stretch of its tokens that starts at the first one. When two requests have a prefix in
+A **prefix** of a request is a stretch of its [tokens](../../book/glossary.md#term-token) that starts at the first one. When two requests have a prefix in
 common, the model computes the same K and V for it in both, because K and V at a position depend on three things only:
 
 - the model and its weights,
-- the tokens up to and including that position (attention never looks ahead),
+- the tokens up to and including that position ([attention](../../book/glossary.md#term-attention) never looks ahead),
 - the position itself.
 
 So the blocks that hold the common prefix would be copies of one another. In a paged cache no copy is needed. A block
-table is a list of physical block numbers, and nothing forbids that two lists name the same block. The block then
-carries a **reference count** of 2: how many table entries point at it.
+table is a list of [physical block](../../book/glossary.md#term-physical-block) numbers, and nothing forbids that two lists name the same block. The block then
+carries a **[reference count](../../book/glossary.md#term-reference-count)** of 2: how many table entries point at it.
 
-One restriction decides all the arithmetic of this lesson: **only full blocks of the prefix are shared.** The last,
-partly filled block of the prefix still has empty slots. Each request is about to write its own next token into the
+One restriction decides all the arithmetic of this lesson: **only [full blocks](../../book/glossary.md#term-full-block) of the prefix are shared.** The last,
+[partly filled block](../../book/glossary.md#term-partly-filled-block) of the prefix still has empty [slots](../../book/glossary.md#term-slot). Each request is about to write its own next token into the
 first of them, and one slot cannot hold two different tokens. A full block has no slot left to write into, so nobody
 will ever change it.
 
@@ -88,7 +88,7 @@ Four blocks hold what would take six.*
 These are the numbers to keep in mind throughout the lesson: a prefix of **32** tokens, **3** requests, **20** tokens
 of its own for each, blocks of **16**. Every request has 32 + 20 = 52 tokens.
 
-First without sharing. Each request gets a table of its own and every block has one owner:
+First without sharing. Each request gets a table of its own and every block has one [owner](../../book/glossary.md#term-owner):
 """
 
 # %% mystnb={"image": {"alt": "Without sharing: three tables of four blocks each, no block in two tables, 12 blocks in use. The last block of each request is filled to a quarter."}}
@@ -127,7 +127,7 @@ yourself whether the picture you get could hold three requests that differ in th
 
 ## Predict first
 
-Commit your answer before you look at anything. A prediction that turned out wrong is worth more than a table that was
+Commit your answer before you look at anything. A [prediction](../../book/glossary.md#term-prediction) that turned out wrong is worth more than a table that was
 merely read.
 
 **Prediction 1.** The prefix loses one token: **31** in common, still 3 requests with 20 tokens of their own, block 16.
@@ -239,7 +239,7 @@ ask("fade-75")
 """
 ## Code 1: how many blocks can be shared
 
-**Promise.** `full_shared_blocks(prefix_len, block)` returns how many blocks lie wholly inside a common prefix of
+**[Promise](../../book/glossary.md#term-promise).** `full_shared_blocks(prefix_len, block)` returns how many blocks lie wholly inside a common prefix of
 `prefix_len` tokens. Both are whole numbers, `prefix_len` 0 or more, `block` 1 or more.
 """
 
@@ -272,7 +272,7 @@ draw.savings(
 
 # %% [markdown]
 """
-*Figure 5. What can be shared grows in stairs. A step comes where the prefix reaches a multiple of the block size;
+*Figure 5. What can be shared grows in stairs. A step comes where the prefix reaches a multiple of the [block size](../../book/glossary.md#term-block-size);
 between two steps a longer prefix shares nothing more. Larger blocks have longer stairs, so they lose more tokens at
 the end of the prefix: at most one less than the block size.*
 
@@ -401,7 +401,7 @@ functions, blocks of 16, 20 own tokens.*
 
 Blocks saved are room for more requests, and room is what throughput is made of. For these prefixes the paper reports,
 with LLaMA-13B, 1.67 times the throughput of its baseline Orca (Oracle) at 80 tokens and 3.58 times at 341 tokens
-(section 6.4). That is a different quantity from the share of blocks, and the baseline lacks paging too, so we do not
+(section 6.4). That is a different quantity from the share of blocks, and the baseline lacks [paging](../../book/glossary.md#term-paging) too, so we do not
 draw it into the figure. Prefixes that are shared also need not be *computed* again; the throughput has that in it.
 
 In bytes: for Llama-3-8B a block of 16 tokens is 2 MiB of K and V over all layers (128 KiB a token, lesson 1). Sixteen
@@ -546,7 +546,7 @@ current time is never found in any prefix cache.
 **Promise.** `match_prefix(cached, keys)` returns how many leading keys are in `cached` before the first that is not.
 `cached` is a set or a dict of keys, `keys` is a list as `block_keys` makes it.
 
-The run must start at the front and must not have a hole: a prompt is computed from its first missing token on, so
+The run must start at the front and must not have a [hole](../../book/glossary.md#term-hole): a prompt is computed from its first missing token on, so
 engines make no use of a cached block behind a hole.
 """
 
@@ -633,7 +633,7 @@ the same chat arrives. Engines get it by being slow to forget:
 
 1. A request ends; the counts of its blocks fall. A block whose count reaches 0 is **free**: it may be handed out.
 2. Nobody has written to it yet, though, and its key is still in the map. It is **also still findable**.
-3. If a prompt with that key comes first, the block leaves the free list, its count goes to 1: a hit, at no cost.
+3. If a prompt with that key comes first, the block leaves the [free list](../../book/glossary.md#term-free-list), its count goes to 1: a [hit](../../book/glossary.md#term-hit), at no cost.
 4. If a newcomer needs a block first, the block is handed out. Then, and only then, its **key must go**.
 
 So "in use" and "cached" are different things, and keeping freed blocks findable takes no memory from anyone.
@@ -657,7 +657,7 @@ draw.savings(
 
 # %% [markdown]
 """
-*Figure 9. A freed prompt of eight cached blocks loses blocks to newcomers. Tail first, each loss costs one block of the
+*Figure 9. A freed prompt of eight cached blocks loses blocks to newcomers. [Tail](../../book/glossary.md#term-tail) first, each loss costs one block of the
 match. Head first, the first loss costs all eight: seven blocks are still there and none is matched.*
 
 That is why vLLM puts the blocks of a finished request on its free queue in **reverse** order, and why TensorRT-LLM
@@ -700,7 +700,7 @@ full block are stored by each request itself, because their block also holds wha
 is less than one block a request. TensorRT-LLM does reuse a partly matched block, and still does not share it: it
 *copies* the block and lets the copy be written on.
 
-**"A prefix cache needs copy-on-write."** Wrong. Copy-on-write answers the question what to do when somebody *writes* into
+**"A prefix cache needs [copy-on-write](../../book/glossary.md#term-copy-on-write)."** Wrong. Copy-on-write answers the question what to do when somebody *writes* into
 a shared block. A full block has no free slot, so nobody does. Sharing full blocks needs exact counts and nothing more.
 Copy-on-write becomes necessary the moment partly filled blocks are shared; that is
 [lesson 3](../03_copy_on_write/03_copy_on_write.ipynb).
@@ -717,7 +717,7 @@ therefore think that the cache is empty when it is at its most useful.
 contains the tokens compares equal only if they are. A hash can collide; if it does, one user reads another's K and V.
 How likely that is depends on the hash, and on whether somebody is trying. See the fourth story below.
 
-**"Prefix caching makes the model faster."** Only half right. It saves computing the prompt, and memory. It does not make
+**"[Prefix caching](../../book/glossary.md#term-prefix-caching) makes the model faster."** Only half right. It saves computing the prompt, and memory. It does not make
 the writing of the answer faster, one token after the other, and vLLM's own documentation says so. Long answers to short
 prompts gain next to nothing.
 """
@@ -731,13 +731,13 @@ State of late 2026. What changes is dated; the text seen is named in the last co
 | engine | how a common prefix is found and shared | source and date |
 | --- | --- | --- |
 | vLLM V1, ordinary models | full blocks only, by a hash chained from block to block; at most len − 1 tokens of a prompt are matched; freed blocks stay findable, tail freed first; no copy | source of 2026-08-17; `docs/design/prefix_caching.md` |
-| vLLM V1, hybrid Mamba models with a `--prefix-match-unit` below the block size | a partly filled tail can be hit, and is then copied into a private block | PRs #45939 (2026-06-22), #46384 (2026-07-12); the design page still says "only full blocks", a correction (#54983) was open |
-| SGLang | radix tree over token ids, aligned to pages; no K or V is copied; reuse of a partial page by copying is proposed | PR #35635, open in 2026-08 |
+| vLLM V1, [hybrid Mamba models](../../book/glossary.md#term-hybrid-model) with a `--prefix-match-unit` below the block size | a partly filled tail can be hit, and is then copied into a private block | PRs #45939 (2026-06-22), #46384 (2026-07-12); the design page still says "only full blocks", a correction (#54983) was open |
+| SGLang | [radix tree](../../book/glossary.md#term-radix-tree) over token ids, aligned to pages; no K or V is copied; reuse of a partial page by copying is proposed | PR #35635, open in 2026-08 |
 | TensorRT-LLM | radix tree of blocks with priorities; leaves are evicted; a partly matched block is copied by default (`copy_on_partial_reuse = True`) | `docs/source/features/kvcache.md`, 1.4.0rc4 |
 | LMDeploy, PyTorch engine | a trie of blocks with counts | source of 2026-08 |
-| Transformers, continuous batching | a fork shares complete blocks and copies the rest at once | PR #42921 (2025-12) |
+| Transformers, continuous batching | a [fork](../../book/glossary.md#term-fork) shares complete blocks and copies the rest at once | PR #42921 (2025-12) |
 | nano-vllm | full blocks by hash, never the last block of a prompt | commit bb823b3 |
-| llama.cpp | no blocks: each cell of the cache carries the set of sequences that it belongs to | comment in `llama.h` |
+| llama.cpp | no blocks: each cell of the cache carries the set of [sequences](../../book/glossary.md#term-sequence) that it belongs to | comment in `llama.h` |
 
 Three things to see in the table. **Nearly everybody shares whole blocks only**; whoever goes below the block size pays
 with a copy. **A hash map and a tree do the same job**: a chained key is the path from the root, written as one value.
@@ -797,7 +797,7 @@ draw.counts(
 # %% [markdown]
 """
 *Figure 10. B is refused and holds nothing, yet #0 and #1 keep a count of 2. When A ends they fall to 1, not to 0. No
-table points at them, nobody will ever release them: half of this pool is lost. A scheduler that tries B again
+table points at them, nobody will ever [release](../../book/glossary.md#term-release) them: half of this pool is lost. A scheduler that tries B again
 at every step raises the two counts each time.*
 
 *Rule: a refused request leaves every count as it was.* The reviewers found the trap on the other side as well. Say four
@@ -808,7 +808,7 @@ the request is about to reuse.
 **3. The hit that was stolen** (vLLM #37164 for issue #37076, March 2026, open when seen; #33775 of February 2026 for
 hits in an external cache). A lookup found a block with count 0. Before the count was raised, another request was given a
 block, *that* block, and both wrote. *Rule: look up and pin in one step, before anything else may take a block.*
-Megatron-LM #5822 (July 2026) had the same order wrong, and an eviction that removed parents before children: Figure 9,
+Megatron-LM #5822 (July 2026) had the same order wrong, and an [eviction](../../book/glossary.md#term-eviction) that removed parents before children: Figure 9,
 head first.
 
 **4. The hash that was too weak** (vLLM #12621, January 2025). Keys came from Python's `hash`, chained from `hash(None)`.
@@ -904,7 +904,7 @@ for model, shape in {"Llama-3-8B": (32, 8, 128), "Llama-2-13B": (40, 40, 128), "
   [arXiv:2309.06180](https://arxiv.org/abs/2309.06180): section 6.3 (the definition of a saving), 6.4 (shared prefixes of 80
   and 341 tokens).
 - vLLM, [docs/design/prefix_caching.md](https://github.com/vllm-project/vllm/blob/main/docs/design/prefix_caching.md)
-  (chained hash, free queue in reverse order) and
+  ([chained hash](../../book/glossary.md#term-chained-hash), free queue in reverse order) and
   [docs/features/automatic_prefix_caching.md](https://github.com/vllm-project/vllm/blob/main/docs/features/automatic_prefix_caching.md)
   (section "Limits").
 - vLLM pull requests and issues

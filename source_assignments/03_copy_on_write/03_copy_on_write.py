@@ -18,18 +18,18 @@
 """
 # Lesson 3: Copy-on-write
 
-In lesson 2 requests shared the *full* blocks of a common prefix, and nobody ever wrote into a shared block. Now sequences share
-everything they have, the partly filled last block included, and then go on to write different tokens. This lesson is about the
+In lesson 2 [requests](../../book/glossary.md#term-request) shared the *full* [blocks](../../book/glossary.md#term-block) of a common [prefix](../../book/glossary.md#term-prefix), and nobody ever wrote into a shared block. Now [sequences](../../book/glossary.md#term-sequence) share
+everything they have, the partly filled last block included, and then go on to write different [tokens](../../book/glossary.md#term-token). This lesson is about the
 moment of that write.
 
 **What you will build.** The whole `BlockManager`: `_take`, `allocate`, `fork`, `append`, `release` and `used`, about 35 lines,
-with exact reference counts and copy-on-write. Then `eviction_order`, which says in what order to give blocks up when memory runs
+with exact [reference counts](../../book/glossary.md#term-reference-count) and [copy-on-write](../../book/glossary.md#term-copy-on-write). Then `eviction_order`, which says in what order to give blocks up when memory runs
 out. In lesson 4 this same class drives a real transformer.
 
 **Time.** About two hours; one of them is the code.
 
-**What you need.** Lessons [1](../01_contiguous_vs_paged/01_contiguous_vs_paged.ipynb) (block tables, slack) and
-[2](../02_prefix_sharing/02_prefix_sharing.ipynb) (full blocks of a prefix). Python only: no GPU, no model. Words that are new to
+**What you need.** Lessons [1](../01_contiguous_vs_paged/01_contiguous_vs_paged.ipynb) ([block tables](../../book/glossary.md#term-block-table), [slack](../../book/glossary.md#term-slack)) and
+[2](../02_prefix_sharing/02_prefix_sharing.ipynb) ([full blocks](../../book/glossary.md#term-full-block) of a prefix). Python only: no GPU, no model. Words that are new to
 you are in the [glossary](../../book/glossary.md).
 """
 
@@ -46,9 +46,9 @@ from autograder.record import read_state
 """
 ## The idea
 
-A user asks for two answers to one prompt. Both answers start from the same 20 tokens, so both need the same keys and values for
-them. Storing these twice is waste. A **fork** avoids it: the second sequence, B, gets its own block table, but the table holds
-the *same physical block numbers* as A's. Each block remembers how many table entries point at it: its **reference count**. A fork
+A user asks for two answers to one [prompt](../../book/glossary.md#term-prompt). Both answers start from the same 20 tokens, so both need the same keys and values for
+them. Storing these twice is waste. A **[fork](../../book/glossary.md#term-fork)** avoids it: the second sequence, B, gets its own block table, but the table holds
+the *same [physical block](../../book/glossary.md#term-physical-block) numbers* as A's. Each block remembers how many table entries point at it: its **reference count**. A fork
 raises counts. It copies nothing.
 
 That works as long as both only read. But A and B are about to diverge: A's next token is "on", B's is "by". With blocks of 16,
@@ -70,12 +70,12 @@ Two things make it more than an exercise:
 - **A copy costs something.** Copying a paragraph of text is a few hundred bytes. One block of 16 tokens is 2 MiB in Llama-3-8B, 5
   MiB in Llama-3-70B and 12.5 MiB in Llama-2-13B (fp16), and it lies in pieces, a key part and a value part for every layer.
   Copying it takes time on the GPU and launches to start it. Lesson 5 measures this.
-- **Counts must be exact.** A count that is too high keeps a block for ever: a leak. A count that is too low frees a block that
+- **Counts must be exact.** A count that is too high keeps a block for ever: a [leak](../../book/glossary.md#term-leak). A count that is too low frees a block that
   another sequence still reads: the block is handed to a stranger, who writes over it, and the text of the first goes wrong much
   later and somewhere else.
 
 The pictures below are stills: their tables are written down by hand, since there is no manager yet. A square is a physical block
-with its number; the cells in it are the slots.
+with its number; the cells in it are the [slots](../../book/glossary.md#term-slot).
 """
 
 # %%
@@ -122,7 +122,7 @@ draw.blocks(still(10, 16, {"A": ([0, 1], 20), "B": ([0, 1], 20)}), title="After 
 
 ## Predict first
 
-After B's append, and before A does anything:
+After B's [append](../../book/glossary.md#term-append), and before A does anything:
 
 1. How many references has block 0?
 2. How many blocks are in use?
@@ -135,7 +135,7 @@ predict("b-appends")
 # %% [markdown]
 """
 The third picture is missing on purpose: your own manager will draw it. The pool below plays the same walk. It goes no further
-than the fork until you have committed your prediction; after that step on, or press the buttons and make a history of your own.
+than the fork until you have committed your [prediction](../../book/glossary.md#term-prediction); after that step on, or press the buttons and make a [history](../../book/glossary.md#term-history) of your own.
 """
 
 # %% tags=["remove-input"]
@@ -150,7 +150,7 @@ What to look for: which count falls when a block is copied, and what does *not* 
 """
 ## Hands-on: parallel sampling
 
-**Parallel sampling** means n answers to one prompt: one sequence is filled with the prompt, and n − 1 children are forked off it.
+**[Parallel sampling](../../book/glossary.md#term-parallel-sampling)** means n answers to one prompt: one sequence is filled with the prompt, and n − 1 children are forked off it.
 Then each of the n writes its own tokens.
 
 **Worked example.** A prompt of 2,000 tokens, n = 4 samples, 300 new tokens each, blocks of 16.
@@ -161,7 +161,7 @@ Then each of the n writes its own tokens.
 4. Each sample then needs 144 − 125 = **19** blocks of its own for its 300 tokens (⌈300 / 16⌉ = 19).
 5. With sharing: 125 + 4 × 19 = **201** blocks. That is 375 fewer, 65.1 % of the 576.
 6. Copies: **none**. 2,000 is a multiple of 16, so the prompt's last block is full. The first new token of every sample stands at
-   a block boundary and goes into a newly taken block. Nobody ever writes into a shared one.
+   a [block boundary](../../book/glossary.md#term-block-boundary) and goes into a newly taken block. Nobody ever writes into a shared one.
 
 In Llama-3-8B (2 MiB per block) that is 402 MiB in place of 1,152 MiB.
 
@@ -170,8 +170,8 @@ but the prompt. With sharing 125 + 8 × 19 = 277. Only the samples' own 19 block
 
 **What changes when the prompt doesn't fit exactly.** Take a 2,005-token prompt. It leaves five tokens in a 126th block, and after
 the fork all n samples share that block too. The first sample to write finds a count of n: it copies. The next finds n − 1: it
-copies. So it goes on, until the last one finds a count of 1: it is the only owner left and writes in place. So there are **n − 1
-copies**, not n, and the prompt's partly filled block ends as the own block of whoever wrote last. At the end 125 blocks are
+copies. So it goes on, until the last one finds a count of 1: it is the only [owner](../../book/glossary.md#term-owner) left and writes in place. So there are **n − 1
+copies**, not n, and the prompt's [partly filled block](../../book/glossary.md#term-partly-filled-block) ends as the own block of whoever wrote last. At the end 125 blocks are
 shared, as before.
 
 **Faded example.** A prompt of 1,000 tokens, n = 3, 100 new tokens each, blocks of 16. Fill the gaps.
@@ -251,13 +251,13 @@ ask("append-order")
 An unknown name raises `KeyError`, and after any exception the manager is as it was. A name that was released may be used again.
 Never tried, so never graded: `allocate` or `fork` with a name that is in use, and token counts that are negative or not whole.
 
-These promises hold after every operation, and the checks look at them one by one:
+These [promises](../../book/glossary.md#term-promise) hold after every operation, and the checks look at them one by one:
 
-- **conservation**: every block is either free or referenced, never both, never neither, never twice in `free`;
+- **[conservation](../../book/glossary.md#term-conservation)**: every block is either free or referenced, never both, never neither, never twice in `free`;
 - **counts**: a block's count equals the number of table entries that point at it, over all sequences;
 - **size**: a table holds exactly ⌈len / block_size⌉ blocks;
-- **single writer**: after `append`, the block that took the token has count 1;
-- **bystanders**: an operation on one sequence changes no other sequence's table or length;
+- **[single writer](../../book/glossary.md#term-single-writer)**: after `append`, the block that took the token has count 1;
+- **[bystanders](../../book/glossary.md#term-bystander)**: an operation on one sequence changes no other sequence's table or length;
 - **lowest first**: the block handed out is the lowest free one;
 - **one copy at most**: an operation copies at most one block, and only in `append`;
 - **failure changes nothing**.
@@ -433,7 +433,7 @@ draw.blocks(walk(5), title="After release of A: block 0 stays, block 1 is free")
 
 # %% [markdown]
 """
-*Figure 5. Release lowers counts; only a block whose count reaches 0 comes free. B's table [0, 2] was not touched.*
+*Figure 5. [Release](../../book/glossary.md#term-release) lowers counts; only a block whose count reaches 0 comes free. B's table [0, 2] was not touched.*
 
 And now all of it, button by button: every press calls a method of your class. If one breaks a promise, the picture stops there and
 the sentence says which.
@@ -516,7 +516,7 @@ so 299 further steps copy nothing. **There is at most one copy per fork, never o
 
 ## Beam search: a tree of forks and releases
 
-**Beam search** keeps the k best continuations at every step. Each of the k beams proposes some; the best k of all of them
+**[Beam search](../../book/glossary.md#term-beam-search)** keeps the k best continuations at every step. Each of the k beams proposes some; the best k of all of them
 survive, whoever they come from. So a beam may have two continuations among the survivors (it is **forked**), one (it goes on), or
 none (it is **released**). Sharing is not decided once, as in parallel sampling, but anew at every step, and beams that part late
 share nearly their whole history.
@@ -638,7 +638,7 @@ A block whose count never falls to 0 was never copied and never stored again: it
 Sooner or later a block is needed and `free` is empty. Something has to go: it is **preempted**, and later swapped back in or
 recomputed. What hurts least?
 
-- A block with count 1 hurts one sequence. A block with count 8 hurts eight. So **unique tails go before shared prefixes**.
+- A block with count 1 hurts one sequence. A block with count 8 hurts eight. So **unique [tails](../../book/glossary.md#term-tail) go before shared prefixes**.
 - Within one sequence, giving up the tail leaves a usable beginning; giving up the beginning leaves a tail that no one can use
   until the beginning has been computed again. So **tails go before heads**.
 
@@ -647,7 +647,7 @@ the lower number goes first; block 0 has count 2.
 
 Real engines choose in bigger units, for the same reason. The PagedAttention paper preempts a whole sequence or none of it,
 because a sequence without some of its blocks cannot run a step; the sequences of one request go together, since they may share;
-and the latest to arrive goes first (§4.5). Engines with prefix caching take blocks whose count is already 0 but whose contents
+and the latest to arrive goes first (§4.5). Engines with [prefix caching](../../book/glossary.md#term-prefix-caching) take blocks whose count is already 0 but whose contents
 can still be found, and free a sequence's tail before its head, so that beginnings live longest. Each of these decisions reads the
 counts. If they are wrong, the engine evicts what somebody is reading.
 
@@ -750,12 +750,12 @@ Only if an engine makes it so, and engines differ. As of late summer 2026:
 | engine | what is shared | a copy on write? | as of |
 |---|---|---|---|
 | vLLM V0 | block tables with counts, `fork`, as in this lesson | yes. V0 was removed on 2025-09-20 (#25321), the `copy_blocks` operation on 2025-12-24 (#30967) | removed |
-| vLLM V1, ordinary models | only full blocks, found by hash; at most len − 1 tokens of a prompt are matched; n > 1 is n requests; beam search lives outside the core; preemption recomputes, swapping is gone | no | source of 2026-08-17 |
-| vLLM V1, hybrid Mamba models ("align" mode, `--prefix-match-unit` below the block size) | a partly filled tail can be hit as well | **yes**, since #45939 (2026-06-22) and #46384 (2026-07-12): a private copy, both ends held until the copy has run | source of 2026-08-17 |
-| SGLang | a radix tree, cut at page boundaries | KV: no (reuse of part of a page by copy is PR #35635, open in 2026-08). Mamba state: yes, on a hit | PRs to 2026-08 |
+| vLLM V1, ordinary models | only full blocks, found by hash; at most len − 1 tokens of a prompt are matched; n > 1 is n requests; beam search lives outside the core; [preemption](../../book/glossary.md#term-preemption) [recomputes](../../book/glossary.md#term-recompute), swapping is gone | no | source of 2026-08-17 |
+| vLLM V1, [hybrid Mamba models](../../book/glossary.md#term-hybrid-model) ("align" mode, `--prefix-match-unit` below the [block size](../../book/glossary.md#term-block-size)) | a partly filled tail can be [hit](../../book/glossary.md#term-hit) as well | **yes**, since #45939 (2026-06-22) and #46384 (2026-07-12): a private copy, both ends held until the copy has run | source of 2026-08-17 |
+| SGLang | a [radix tree](../../book/glossary.md#term-radix-tree), cut at page boundaries | KV: no (reuse of part of a page by copy is PR #35635, open in 2026-08). Mamba state: yes, on a hit | PRs to 2026-08 |
 | TensorRT-LLM | a radix tree of blocks, leaves evicted first | yes, by default: `copy_on_partial_reuse = True` copies a partly matched block | 1.4.0rc4 |
 | LMDeploy | PyTorch engine: a block trie with counts, partial blocks copied for state checkpoints (#4799); TurboMind: fork edges, the sibling's KV copied (#4717) | a copy at fork or restore | source of 2026-08 |
-| Transformers, continuous batching | at a fork complete blocks are shared, the rest is copied at once | an eager copy instead | PR #42921 (2025-12) |
+| Transformers, continuous batching | at a fork complete blocks are shared, the rest is copied at once | an [eager copy](../../book/glossary.md#term-eager-copy) instead | PR #42921 (2025-12) |
 | MLC-LLM / TVM | a fork at any position | an eager copy of that one page | MLC #2060 |
 | llama.cpp | cells carry sets of sequences; `seq_cp` only tags cells | there are no blocks to copy | comment in `llama.h` |
 
@@ -773,10 +773,10 @@ Two half-truths are in circulation.
 
 ## War story: four bugs in one day
 
-On 14 February 2023 the authors of PagedAttention, whose engine was then called CacheFlow, fixed four bugs in their block manager.
+On 14 February 2023 the authors of PagedAttention, whose engine was then called CacheFlow, fixed four bugs in their [block manager](../../book/glossary.md#term-block-manager).
 All four are about block tables and reference counts that no longer agree. Replay them.
 
-**c128c2ed, "Fix double free".** A pool of 8 blocks of 4. `allocate("A", 5)`, `fork("A", "B")`, `append("B")`. The copy was made,
+**c128c2ed, "Fix [double free](../../book/glossary.md#term-double-free)".** A pool of 8 blocks of 4. `allocate("A", 5)`, `fork("A", "B")`, `append("B")`. The copy was made,
 but the new block was put *behind* the shared one in B's table instead of in its place. By hand, with the count of block 1 lowered
 as it should be on a copy:
 """
@@ -796,7 +796,7 @@ for contradiction in audit(double_free, 8, 4):
 
 # %% [markdown]
 """
-Nothing fails yet. Now A ends: block 1 goes to count 0 and to the free list, though B's table has it. Then B ends and gives block
+Nothing fails yet. Now A ends: block 1 goes to count 0 and to the [free list](../../book/glossary.md#term-free-list), though B's table has it. Then B ends and gives block
 1 back *again*: the double free that the commit is named after. From then on `free` holds block 1 twice, and two strangers will be
 given the same block. Your manager on the same history:
 """
@@ -833,7 +833,7 @@ blocks**; swapping in must restore the picture.
 | commit | what was wrong | after the swap-out | what follows |
 |---|---|---|---|
 | 1f739f9b | the tables were not rewritten | A and B still point at the GPU blocks, which are free by now | the next sequence is given these blocks and writes over what A and B believe is theirs |
-| be1e2163 | each source block was given back once only, though two table entries pointed at it | the GPU blocks stay at count 1 and no table has them | a leak: two blocks fewer with every such swap, until the engine stands still |
+| be1e2163 | each source block was given back once only, though two table entries pointed at it | the GPU blocks stay at count 1 and no table has them | a leak: two blocks fewer with every such [swap](../../book/glossary.md#term-swap), until the engine stands still |
 | 2729087e | the target's count was not raised for the second table that points at it | 2 CPU blocks with count 1 and two table entries each | the first to be released frees the block under the other |
 
 Swapping isn't part of the course's class, but for sequences with equal tables it can be said in the operations you have: allocate
@@ -971,7 +971,7 @@ The plain code for checking any manager's books is `audit` above.
 - vLLM repository: CacheFlow commits c128c2ed, 1f739f9b, be1e2163, 2729087e (2023-02-14); removal of V0 #25321 and of
   `copy_blocks` #30967; partial hits with copy-on-write #45939 and #46384; documentation correction #54983; source as of
   2026-08-17 (017e9f44).
-- SGLang PRs #35635, #11214, #27038. TensorRT-LLM docs, KV cache page, and `KvCacheConfig` of 1.4.0rc4. LMDeploy #4799, #4717.
+- SGLang PRs #35635, #11214, #27038. TensorRT-LLM docs, [KV cache](../../book/glossary.md#term-KV-cache) page, and `KvCacheConfig` of 1.4.0rc4. LMDeploy #4799, #4717.
   Transformers PR #42921. MLC-LLM #2060. llama.cpp, `llama.h`. Atlas #692. FlexKV PR #193.
 - Block sizes in MiB: 2 × layers × KV heads × head dimension × 2 bytes × 16 tokens, from the models' published configurations
   (Llama-3-8B 32, 8, 128; Llama-3-70B 80, 8, 128; Llama-2-13B 40, 40, 128). H100 memory speed 3.35 TB/s (specification pages).

@@ -18,13 +18,13 @@
 """
 # Lesson 4: A real cache
 
-So far a block was a square in a picture. Your manager counted, handed out and took back, and where it said "copied" nothing was
+So far a [block](../../book/glossary.md#term-block) was a square in a picture. Your manager counted, handed out and took back, and where it said "copied" nothing was
 copied. In this lesson the squares are filled: a small transformer writes text, its keys and values lie in one pool of blocks, and
 your `BlockManager` decides which block is whose.
 
-**What you will build.** Three functions, about ten lines: `write_token` puts a token's key and value into its slot, `copy_block`
-does what `append` has only reported so far, and `paged_attention` reads a sequence through its block table. Together with your
-manager they make a cache that forks, copies, releases and preempts. You will see that it gives, character for character, what a
+**What you will build.** Three functions, about ten lines: `write_token` puts a [token](../../book/glossary.md#term-token)'s key and value into its [slot](../../book/glossary.md#term-slot), `copy_block`
+does what `append` has only reported so far, and `paged_attention` reads a [sequence](../../book/glossary.md#term-sequence) through its [block table](../../book/glossary.md#term-block-table). Together with your
+manager they make a cache that [forks](../../book/glossary.md#term-fork), copies, [releases](../../book/glossary.md#term-release) and preempts. You will see that it gives, character for character, what a
 plain cache gives; and what becomes of a text when one copy is left out.
 
 **Time.** About two hours.
@@ -54,7 +54,7 @@ model = charmodel.load()
 
 ### What is in a slot
 
-When a transformer reads a token, each layer makes three vectors of it for every **head**: a **query** q, a **key** k and a
+When a transformer reads a token, each layer makes three vectors of it for every **[head](../../book/glossary.md#term-head)**: a **query** q, a **key** k and a
 **value** v. The query asks, the keys answer how well they fit, and the values are what is handed over:
 
 1. the **score** of an earlier token is q · k, its key times the query, divided by √head_dim;
@@ -64,7 +64,7 @@ When a transformer reads a token, each layer makes three vectors of it for every
 The newest token is one of them: it has a key and a value too. Each head does this by itself, with its own vectors.
 
 The keys and values of a token depend on nothing that comes after it. So they are computed once, when the token is read, and kept:
-that is the KV cache. A **slot** is the room for one token's key and value, in every layer. The query is used once and forgotten.
+that is the [KV cache](../../book/glossary.md#term-KV-cache). A **slot** is the room for one token's key and value, in every layer. The query is used once and forgotten.
 
 | what | shape | in this lesson's model |
 |---|---|---|
@@ -78,11 +78,11 @@ Two tensors for the whole pool, made once at the start. Nothing is ever allocate
 
 Sequence B of lesson 3 had the table [0, 2], and its 21st token is at position 20. Which slot is that?
 
-- Logical block: 20 // 16 = 1. Place in it: 20 % 16 = 4.
-- Physical block: the table's entry 1, which is 2.
-- Slots are counted through the whole pool: slot = physical block × block size + place. (This one is yours to work out, below.)
+- [Logical block](../../book/glossary.md#term-logical-block): 20 // 16 = 1. Place in it: 20 % 16 = 4.
+- [Physical block](../../book/glossary.md#term-physical-block): the table's entry 1, which is 2.
+- Slots are counted through the whole pool: slot = physical block × [block size](../../book/glossary.md#term-block-size) + place. (This one is yours to work out, below.)
 
-Positions belong to the text, slots to the memory; the block table is all that connects them. Attention never needs the tokens to
+Positions belong to the text, slots to the memory; the block table is all that connects them. [Attention](../../book/glossary.md#term-attention) never needs the tokens to
 lie side by side. It needs to know where they are.
 
 ### The model
@@ -200,7 +200,7 @@ def samples(cache, names, new_tokens):
 """
 ## See it
 
-One prompt, two samples, with the contiguous cache. They part where their dice do.
+One [prompt](../../book/glossary.md#term-prompt), two samples, with the contiguous cache. They part where their dice do.
 """
 
 # %%
@@ -214,7 +214,7 @@ means. Keep the two texts in mind; you will see them again, once as they are and
 
 ## Predict first
 
-A and B share the prompt: two full blocks, and a third with 8 of its 16 slots filled. They take turns, A first. Suppose that the
+A and B share the prompt: two [full blocks](../../book/glossary.md#term-full-block), and a third with 8 of its 16 slots filled. They take turns, A first. Suppose that the
 copy is left out: at the first write into the shared third block nobody takes a new one, and both write into it, each at its next
 position.
 
@@ -409,7 +409,7 @@ print(f"largest difference in 20 trials: {max(map(far_apart, range(20))):.1e}")
 ## Your `BlockManager`
 
 Paste your class from lesson 3 over the cell below, all of it. Nothing in it has to change: it counted blocks there and it counts
-blocks here. It is checked once more by the promises of lesson 3, for a few points. If yours is not finished, finish it
+blocks here. It is checked once more by the [promises](../../book/glossary.md#term-promise) of lesson 3, for a few points. If yours is not finished, finish it
 [there](../03_copy_on_write/03_copy_on_write.ipynb), where the explanations are.
 """
 
@@ -592,7 +592,7 @@ print(f"largest difference of the scores: {apart:.0e}")
 
 # %% [markdown]
 """
-The texts are equal, and with two owners one block was copied. But the scores differ a little. Is that rounding, since the two add
+The texts are equal, and with two [owners](../../book/glossary.md#term-owner) one block was copied. But the scores differ a little. Is that rounding, since the two add
 up the same numbers in another order, or is it a small mistake? There is a test for that: compute in 64 bits. Rounding errors then
 shrink to a billionth. A mistake stays as large as it is.
 """
@@ -605,12 +605,12 @@ print(f"largest difference of the scores: {apart:.0e}")
 
 # %% [markdown]
 """
-It was rounding. **Paging changes where a token lies, not what it says.** From here on the comparisons are made in 64 bits, so that
+It was rounding. **[Paging](../../book/glossary.md#term-paging) changes where a token lies, not what it says.** From here on the comparisons are made in 64 bits, so that
 nothing can hide behind rounding, and 0.00001 is the most that is let pass.
 
 ### Beam search
 
-Beam search (lesson 3) forks and releases at every step, and now the model's own probabilities decide which beams survive. The
+[Beam search](../../book/glossary.md#term-beam-search) (lesson 3) forks and releases at every step, and now the model's own probabilities decide which beams survive. The
 score of a beam is the sum of its characters' log-probabilities.
 """
 
@@ -663,7 +663,7 @@ own.* Without sharing four beams of 80 tokens would need 4 × 5 = 20 blocks.
 ### Preemption by recompute
 
 When no block is free, a sequence is given up: its blocks go to the others, and only its *text* is kept. Later it comes back by
-being read again, all of it, as if it were a prompt. That is **recompute**: no swap, no copy, only work done twice. Nothing of it
+being read again, all of it, as if it were a prompt. That is **[recompute](../../book/glossary.md#term-recompute)**: no [swap](../../book/glossary.md#term-swap), no copy, only work done twice. Nothing of it
 may show in the text either.
 
 So here is the trial for everything at once. Random histories on small pools: sequences start, fork, write, stop, run out of blocks,
@@ -728,7 +728,7 @@ class Both:
 
 # %% [markdown]
 """
-A history is thirty random decisions about these operations, in blocks of 1 to 16 slots. After each of them the texts and scores of
+A [history](../../book/glossary.md#term-history) is thirty random decisions about these operations, in blocks of 1 to 16 slots. After each of them the texts and scores of
 all sequences that are in the pool are compared.
 """
 
@@ -782,8 +782,8 @@ Every character the same, through all of it. If this cell complains while your c
 
 ## One copy left out
 
-Back to the prediction. The engine below has a planted bug: where your manager answers "copied", it does not use the new block but
-goes on with the old one, the way a manager without copy-on-write would have told it. Nothing else is changed.
+Back to the [prediction](../../book/glossary.md#term-prediction). The engine below has a planted bug: where your manager answers "copied", it does not use the new block but
+goes on with the old one, the way a manager without [copy-on-write](../../book/glossary.md#term-copy-on-write) would have told it. Nothing else is changed.
 """
 
 # %%
@@ -1024,7 +1024,7 @@ error, a worse text.
 | attention, one head | softmax(q · kᵢ / √head_dim) over i < length, then the sum of the weighted vᵢ | |
 | pieces in a copy | 2 × layers | 6 |
 
-One step of one sequence, in words: *append (and copy the block if it says so); then in every layer write the key and the value into
+One step of one sequence, in words: *[append](../../book/glossary.md#term-append) (and copy the block if it says so); then in every layer write the key and the value into
 the slot, and attend through the table up to the new length.*
 
 Plain code: `attention` and `Contiguous` above are the whole of it without paging.
@@ -1039,7 +1039,7 @@ Plain code: `attention` and `Contiguous` above are the whole of it without pagin
 
 ## Two recall questions
 
-**From lesson 2.** Two requests with the same 40-token prompt arrive at an engine that caches prefixes, blocks of 16. How many blocks
+**From lesson 2.** Two [requests](../../book/glossary.md#term-request) with the same 40-token prompt arrive at an engine that caches [prefixes](../../book/glossary.md#term-prefix), blocks of 16. How many blocks
 can the second take over, and why is nothing of this lesson's copying needed for it?
 """
 
@@ -1048,7 +1048,7 @@ ask("recall-take-over")
 
 # %% [markdown]
 """
-**From lesson 3.** Five sequences share a partly filled block and all of them write. How many copies, and what does the last one do?
+**From lesson 3.** Five sequences share a [partly filled block](../../book/glossary.md#term-partly-filled-block) and all of them write. How many copies, and what does the last one do?
 """
 
 # %% tags=["remove-input"]
