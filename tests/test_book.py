@@ -108,6 +108,81 @@ def test_a_browser_asks_no_other_host_misses_no_file_and_fits_a_phone(pages, ser
     assert len(asked) > len(pages) and missing == [] and wide == []
 
 
+# --- paper ---
+
+PAPER = """() => {
+  const seen = (element) => element.checkVisibility({ contentVisibilityAuto: true, opacityProperty: true, visibilityProperty: true });
+  const all = (found) => [...document.querySelectorAll(`.bd-article ${found}`)];
+  return {
+    chrome: all(".kv-form, .kv-lab, .kv-bar, .kv-editor, button").filter(seen).map((element) => element.className),
+    closed: all("details:not([open])").length,
+    cut: all("pre, table").filter((element) => seen(element) && element.scrollWidth > element.clientWidth + 1).map((element) => element.textContent.slice(0, 60)),
+    unfinished: all("img").filter((image) => !image.complete).length,
+    held: all(".kv-held").filter((element) => !seen(element)).length,
+    stills: all(".kv-still").filter(seen).length,
+    theme: document.documentElement.dataset.theme,
+  };
+}"""
+
+
+def wait_until(page, holds):
+    for _ in range(100):
+        if page.evaluate(holds):
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"after ten seconds still not so: {holds}")
+
+
+@pytest.fixture
+def on_paper(served, browser):
+    """Opens a page as it is when a reader in the dark theme prints it; back() gives it to the screen again."""
+    with contextlib.closing(browser.new_context(viewport={"width": 680, "height": 960}, color_scheme="dark")) as context:
+        page = context.new_page()
+
+        def open_(name):
+            page.goto(f"{served}/{name}", wait_until="load")
+            # A widget that has started has put its still away. The page's policy refuses Playwright's own waiting for a script.
+            wait_until(page, "!document.querySelector('.kv-widget > .kv-still')")
+            page.emulate_media(media="print")
+            page.evaluate("dispatchEvent(new Event('beforeprint'))")
+            wait_until(page, "[...document.images].every((image) => image.complete)")
+            return page
+
+        yield open_
+
+
+def test_every_page_prints_whole_without_what_only_works_on_a_screen(pages, on_paper):
+    wrong = {}
+    for name in sorted(set(pages) - {"index.html", "genindex.html", "search.html"}):
+        found = on_paper(name).evaluate(PAPER)
+        widgets = len(re.findall(r'class="kv-widget" data-widget="', pages[name].text))
+        expected = {"chrome": [], "closed": 0, "cut": [], "unfinished": 0, "held": 0, "stills": widgets, "theme": "light"}
+        if found != expected:
+            wrong[name] = {what: found[what] for what in expected if found[what] != expected[what]}
+    assert wrong == {}
+
+
+def test_a_printed_page_is_itself_again_on_the_screen(on_paper):
+    page = on_paper(f"notebooks/{LESSONS[0]}/{LESSONS[0]}.html")
+    assert page.locator(".kv-form").count() == 0
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator(".kv-form").count() > 0 and page.locator(".kv-editor").count() > 0 and page.locator(".kv-still").count() == 0
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_printed_link_out_of_the_course_says_its_address(on_paper):
+    page = on_paper("book/reading.html")
+    said = "(element) => getComputedStyle(element, '::after').content"
+    assert page.locator("p a.external[href*='FlexKV'], em a.external[href*='FlexKV']").first.evaluate(said).replace('" "', "") == '" (https://github.com/taco-project/FlexKV/pull/193)"'
+    assert page.locator("a.internal[href*='glossary']").first.evaluate(said) in ("none", "normal")
+
+
+def test_chromium_makes_a_pdf_of_a_lesson(on_paper):
+    paper = on_paper(f"notebooks/{LESSONS[0]}/{LESSONS[0]}.html").pdf(format="A4")
+    assert paper.startswith(b"%PDF") and 10 < len(re.findall(rb"/Type\s*/Page\b", paper)) < 60
+
+
 # --- secrets ---
 
 REGION = re.compile(r"### BEGIN (?:SOLUTION|HIDDEN TESTS)\n(.*?)### END (?:SOLUTION|HIDDEN TESTS)", re.S)

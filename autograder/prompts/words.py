@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 
 from autograder.prompts.compare import Compared, compare
 from autograder.prompts.questions import Field, Question
@@ -48,5 +49,16 @@ def shown(field: Field, value: object) -> str:
 
 def still(asked: Question) -> str:
     """The prompt without a form, in HTML."""
-    items = "".join(f"<li>{html.escape(field.label)}{html.escape(_options(field))}</li>" for field in asked.fields)
-    return f'<p><strong>{html.escape(asked.title)}</strong></p><ul>{items}</ul><p>Write your answer down. What comes of it is on the page of <a href="../../book/outcomes.html#outcome-{html.escape(asked.id)}">outcomes</a>.</p>'
+    items = "".join(f"<li>{_marked(field.label)}{_listed(field)}</li>" for field in asked.fields)
+    return f'<p><strong>{_marked(asked.title)}</strong></p><ul>{items}</ul><p>Write your answer down. What comes of it is on the page of <a href="../../book/outcomes.html#outcome-{html.escape(asked.id)}">outcomes</a>.</p>'
+
+
+def _listed(field: Field) -> str:
+    if field.kind == "order":
+        return f"<ol>{''.join(f'<li>{_marked(line)}</li>' for line in field.options)}</ol>"
+    return _marked(_options(field))
+
+
+def _marked(words: str) -> str:
+    """The words as HTML; what stands between backquotes is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words))

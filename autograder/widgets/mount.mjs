@@ -1,5 +1,6 @@
 // Mounts the widgets of a static page: the front end that a notebook gets through anywidget, with a model of its own.
 import { hold } from "./hold.mjs";
+import { keep } from "./paper.mjs";
 import { read, write } from "./store.mjs";
 
 // What anywidget's model offers and our widgets use: get, set, save_changes, on, off.
@@ -57,6 +58,7 @@ export async function mount(place) {
     }
     await front.render({ model, el });
     still?.replaceWith(el);     // only now: whatever fails above leaves the reader with the picture and the text
+    if (still) keep(el, still);
     // Page code that runs Python may answer for it: see the head of pool.mjs.
     place.dispatchEvent(new CustomEvent("kv-mounted", { bubbles: true, detail: { name, key, model } }));
   } catch (error) {

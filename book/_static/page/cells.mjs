@@ -46,7 +46,9 @@ class Cell {
   #makeEditor() {
     const host = make("div", { class: "kv-editor" });
     host.style.setProperty("min-height", `${this.listing.offsetHeight}px`);     // until the editor has measured itself
-    this.listing.parentElement.replaceWith(host);
+    this.host = host;
+    this.plain = this.listing.parentElement;
+    this.plain.replaceWith(host);
     this.editor = edit(host, this.code, {
       label: this.kind === "exercise" ? `Code of exercise ${this.name}` : `Code of ${this.name}`,
       described: HINT,
@@ -70,6 +72,15 @@ class Cell {
     if (this.code !== this.original) write(this.key, { code: this.code });
     else if (read(this.key)) forget(this.key);
   }
+
+  // An editor scrolls; on paper its lines must wrap.
+  toPaper() {
+    if (!this.host?.isConnected) return;
+    this.paper = this.code === this.original ? this.plain : make("pre", { class: "kv-printed", text: this.code });
+    this.host.replaceWith(this.paper);
+  }
+
+  toScreen() { this.paper?.replaceWith(this.host); }
 
   reset() {
     this.editor.set(this.original);
@@ -213,6 +224,8 @@ const runs = (element) => element.querySelector(".cell_input pre") && !element.q
 
 export function start() {
   for (const element of [...document.querySelectorAll("div.cell[id^=cell-]")].filter(runs)) cells.push(new Cell(element));
+  addEventListener("beforeprint", () => cells.forEach((cell) => cell.toPaper()));
+  addEventListener("afterprint", () => cells.forEach((cell) => cell.toScreen()));
   addEventListener("pagehide", () => cells.forEach((cell) => cell.editor && cell.save()));
 }
 
