@@ -12,7 +12,7 @@ from autograder.exercises import EXERCISES, Exercise
 from autograder.histories import manager_plays
 from autograder.judge import Verdict, cases_of, judge_answers, judge_calls, judge_manager, not_answered
 from autograder.needs import need
-from autograder.promises.functions import read_answer
+from autograder.promises.questions import read_answer
 from autograder.record import Outcome
 from autograder.shell import in_notebook
 from autograder.tell import text

@@ -114,6 +114,8 @@ def ask(function: Callable, *args: object) -> Answer:
     """One call of the learner's code; whatever it raises becomes data. Only the learner's own Ctrl-C goes through."""
     try:
         value = function(*args)
+        if value is True or value is False:
+            return int(value), None, repr(value)
         return (value if value is None or type(value) is int and -SMALL < value < SMALL else plain(value)), None, ""
     except (TimeUp, KeyboardInterrupt):
         raise
@@ -260,6 +262,11 @@ class Snapshot(types.SimpleNamespace):
 
     def used(self) -> int:
         return len(self.ref)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"the manager is shown to be read: it has free, ref, seqs and used(), and no {name!r}")
 
 
 def snapshot(state: State, num_blocks: int, block_size: int) -> Snapshot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 UNWRITTEN = "NotImplementedError"
 EVIDENCE = 200  # broken steps kept for naming the mistake
+HEAVY = 400  # numbers; calls with more in their arguments are judged, and tell nothing new of the mistake
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Verdict:
     stopped: list[str] = field(default_factory=list)
     trouble: str = ""
     evidence: list[Step] | list[Case] = field(default_factory=list, repr=False)  # what broke, simplest first; from sound states only
+    held: Callable[[], Iterable[Step] | Iterable[Case]] = field(default=tuple, repr=False)  # what did not break; asked for only when a mistake is to be named
 
     @property
     def passed(self) -> bool:
@@ -242,7 +245,7 @@ class _ManagerJudge:
                 known = self.breaches.get(promise.id)
                 if known is None or len(play.path(row)) + 1 < known.length:
                     step = _step(play, row, rows)
-                    self.breaches[promise.id] = Breach(history_text(play, row), result.expected, result.actual, step.before, step.after)
+                    self.breaches[promise.id] = Breach(history_text(play, row), result.due, result.actual, step.before, step.after)
             else:
                 self.held_on[promise.id].add(verb)
         if good:
@@ -288,6 +291,13 @@ def cases_of(exercise: Exercise, thorough: bool, seed: str) -> list:
     return list(exercise.function.cases(thorough, rng))
 
 
+def _weight(args: object) -> int:
+    """Roughly how many numbers and names the arguments are."""
+    if isinstance(args, State):
+        return len(args.free) + len(args.ref)
+    return sum(map(_weight, args)) if isinstance(args, (list, tuple, set, dict)) else 1
+
+
 def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
     """The verdict on what a function gave for these cases."""
     function = exercise.function
@@ -295,6 +305,7 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
     held: set[str] = set()
     unwritten = bool(calls.outcomes) and all(outcome.error == UNWRITTEN for outcome in calls.outcomes)
     evidence: list[Case] = []
+    sound: list[Case] = []
     for args, outcome in zip(cases, calls.outcomes, strict=False):
         if unwritten:
             break
@@ -304,18 +315,21 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
             result = promise.test(case)
             if isinstance(result, Broken):
                 broken.add(promise.id)
-                breaches.setdefault(promise.id, Breach(function.written(exercise.name, args), result.expected, result.actual))
+                if promise.id not in breaches:
+                    breaches[promise.id] = Breach(function.written(exercise.name, args), result.due, result.actual)
             elif result is not None:
                 held.add(promise.id)
-        if broken and len(evidence) < EVIDENCE:
+        if broken and len(evidence) < EVIDENCE and _weight(args) <= HEAVY:
             evidence.append(replace(case, broken=frozenset(broken)))
+        if not broken and len(sound) < EVIDENCE:
+            sound.append(case)
     stopped = [] if calls.stopped is None else function.written(exercise.name, cases[calls.stopped])
     why = "not written yet" if unwritten else "not seen working"
     verdicts = [
         PromiseVerdict(p, w, p.id in held and p.id not in breaches and not unwritten, breaches.get(p.id), "" if p.id in held and not unwritten else why)
         for p, w in exercise.graded()
     ]
-    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped, evidence=evidence)
+    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped, evidence=evidence, held=lambda: [case for case in sound if _weight(case.args) <= HEAVY])
 
 
 def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
@@ -327,7 +341,7 @@ def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
             open_questions.append(promise.id)
             verdicts.append(PromiseVerdict(promise, points, False, why_not="not answered yet"))
         elif isinstance(result, Broken):
-            verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.expected, result.actual)))
+            verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.due, result.actual)))
             evidence.append(Case(promise.id, outcome, frozenset({promise.id})))
         else:
             verdicts.append(PromiseVerdict(promise, points, True))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 LARGEST = 2**63  # a count or block number beyond this is nonsense, and printing it could take minutes
 NAMES_READ = 10_000
 TEXT_SHOWN = 60
+SHOWN = 8  # entries of a list
 
 
 class Unreadable(Exception):
@@ -84,8 +85,8 @@ def whole(x: object) -> int:
         n = int.__add__(x, 0)
     elif isinstance(x, float):
         n = _from_float(float.__add__(x, 0.0), x)
-    elif hasattr(type(x), "__index__"):
-        n = int.__add__(operator.index(x), 0)
+    elif (index := _index(x)) is not None:
+        n = index
     elif hasattr(type(x), "__float__"):
         n = _from_float(float.__add__(float(x), 0.0), x)
     elif type(x).__module__ == "numpy" and hasattr(x, "item"):
@@ -95,6 +96,14 @@ def whole(x: object) -> int:
     if not -LARGEST < n < LARGEST:
         raise Unreadable("a number of more than 18 digits is not a block, a count or a length")
     return n
+
+
+def _index(x: object) -> int | None:
+    """What `__index__` gives; None where there is none that answers, as in an array of no dimensions."""
+    try:
+        return int.__add__(operator.index(x), 0)
+    except TypeError:
+        return None
 
 
 def _from_float(value: float, x: object) -> int:
@@ -125,11 +134,24 @@ def show(x: object) -> str:
         return repr(x if len(x) <= TEXT_SHOWN else x[:TEXT_SHOWN] + "…")
     if type(x) in (list, tuple, set, dict) and len(x) == 0:
         return repr(x)
-    if type(x) in (list, tuple):
-        inner = ", ".join(show(y) for y in itertools.islice(x, 8)) + (", …" if len(x) > 8 else "")
-        return f"[{inner}]" if type(x) is list else f"({inner})"
+    if type(x) in (list, tuple, set, dict):
+        return _show_many(x)
     kind = type(x).__name__
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _show_many(x: list | tuple | set | dict) -> str:
+    """The first entries, and the last one of a list or tuple."""
+    if type(x) is dict:
+        shown = [f"{show(key)}: {show(value)}" for key, value in itertools.islice(x.items(), SHOWN)]
+    else:
+        shown = [show(y) for y in itertools.islice(x, SHOWN)]
+    if len(x) > SHOWN:
+        shown += ["…", show(x[-1])] if type(x) in (list, tuple) else ["…"]
+    inner = ", ".join(shown)
+    if type(x) is tuple:
+        return f"({inner}{',' * (len(x) == 1)})"
+    return f"[{inner}]" if type(x) is list else f"{{{inner}}}"
 
 
 def plain(x: object) -> object:
@@ -219,7 +241,7 @@ def state_of(key: tuple) -> State | None:
 def _counts(ref: object, most: int) -> dict[int, int]:
     """`ref` may be any mapping, or an array with one count per block."""
     try:
-        pairs = ref.items() if hasattr(ref, "items") else enumerate(ref)
+        pairs = ref.items() if hasattr(ref, "items") else ((b, ref[b]) for b in ref.keys()) if hasattr(ref, "keys") else enumerate(ref)  # noqa: SIM118 - no dict
         found = {}
         for n, (block, count) in enumerate(pairs):
             if n > most:
@@ -235,10 +257,11 @@ def _counts(ref: object, most: int) -> dict[int, int]:
 
 
 def _sequences(seqs: object, most: int) -> dict[str, tuple[tuple[int, ...], int]]:
-    if not hasattr(seqs, "items"):
+    if not (hasattr(seqs, "items") or hasattr(seqs, "keys")):
         raise Unreadable(f"`seqs` is {show(seqs)}, not a mapping from name to sequence")
     found = {}
-    for name, seq in itertools.islice(seqs.items(), NAMES_READ):
+    pairs = seqs.items() if hasattr(seqs, "items") else ((name, seqs[name]) for name in seqs.keys())  # noqa: SIM118 - no dict
+    for name, seq in itertools.islice(pairs, NAMES_READ):
         name = str.__str__(name) if isinstance(name, str) else f"({show(name)})"
         try:
             found[name] = numbers(seq["blocks"], most), whole(seq["len"])
@@ -259,7 +282,10 @@ def _message(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call gave: a value (plain data), or the name of the exception it raised, with its message."""
+    """What a call gave: a value (plain data), or the name of the exception it raised, with its message.
+
+    Without an exception the message is how the value was written, where that says more: a truth value is kept as 1 or 0.
+    """
 
     value: object = None
     error: str | None = None
@@ -294,6 +320,8 @@ class Outcome:
     @property
     def shown(self) -> str:
         """The value as a learner would write it."""
+        if self.message in ("True", "False"):
+            return self.message
         if isinstance(self.value, dict) and "shown" in self.value:
             return str(self.value["shown"])
         return repr(self.value)

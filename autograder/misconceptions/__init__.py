@@ -28,11 +28,16 @@ def diagnose(verdict) -> Misconception | None:
     likely = [m for m in CATALOGUE.values() if verdict.exercise.id in m.exercises and m.explains(evidence[0]) and m.fits(evidence)]
     explained = {m.id: sum(map(m.explains, evidence)) for m in likely}
     for m in likely:
-        if explained[m.id] == len(evidence):
+        if explained[m.id] == len(evidence) and not _spared(m, verdict):
             return m
     best = max(explained.values(), default=0)
     first, *others = [m for m in likely if explained[m.id] == best] or [None]
-    return first if best >= MOST * len(evidence) and not others and _stands_alone(first, verdict) else None
+    return first if MOST * len(evidence) <= best < len(evidence) and not others and _stands_alone(first, verdict) and not _spared(first, verdict) else None
+
+
+def _spared(mistake: Misconception, verdict) -> bool:
+    """Whether something held that this mistake would have broken."""
+    return mistake.spared is not None and any(map(mistake.spared, verdict.held()))
 
 
 def _stands_alone(mistake: Misconception, verdict) -> bool:

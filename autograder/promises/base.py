@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A promise did not hold: what was expected and what was found, as words."""
+    """A promise did not hold: what was expected and what was found, as words. What takes long to say is said on demand."""
 
-    expected: str
+    expected: str | Callable[[], str]
     actual: str
+
+    @property
+    def due(self) -> str:
+        return self.expected if isinstance(self.expected, str) else self.expected()
 
 
 @dataclass(frozen=True)
