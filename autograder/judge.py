@@ -13,13 +13,14 @@ from autograder.exercises import Exercise
 from autograder.histories import Play
 from autograder.promises.base import Broken, Promise
 from autograder.promises.functions import Case
-from autograder.promises.manager import EVERY_ROW, Step
+from autograder.promises.manager import EVERY_ROW, HOW, Step
 from autograder.record import Outcome, State, show
 
 if TYPE_CHECKING:
     from autograder.misconceptions import Misconception
 
 UNWRITTEN = "NotImplementedError"
+SEPARATE = "managers-are-separate"
 EVIDENCE = 200  # broken steps kept for naming the mistake
 HEAVY = 400  # numbers; calls with more in their arguments are judged, and tell nothing new of the mistake
 
@@ -33,10 +34,11 @@ class Breach:
     actual: str
     before: State | None = None
     after: State | None = None
+    calls: int = 0  # that led there, if they are more than the lines of the history
 
     @property
     def length(self) -> int:
-        return len(self.history)
+        return self.calls or len(self.history)
 
 
 @dataclass(frozen=True)
@@ -139,23 +141,40 @@ def not_answered(exercise: Exercise, trouble: str) -> Verdict:
 # ---- managers --------------------------------------------------------------------------------------------------
 
 
-def call_text(op: tuple) -> str:
+def call_text(op: tuple, who: str = "m") -> str:
     """An operation as the learner would write it."""
     verb, *args = op
     if verb == "twin":
         return 'other = BlockManager(…); other.allocate("z", 1)'
-    return f"m.{verb}({', '.join(show(a) for a in args)})"
+    return f"{who}.{verb}({', '.join(show(a) for a in args)})"
 
 
 def history_text(play: Play, row: int) -> list[str]:
-    return [f"m = BlockManager({play.num_blocks}, {play.block_size})", *(call_text(play.ops[r]) for r in play.path(row))]
+    """The calls that lead to a row. Where there are two managers the second is called `other`."""
+    lines = [f"m = BlockManager({play.num_blocks}, {play.block_size})"]
+    for r in play.path(row):
+        op, who = play.ops[r], "other" if play.roots[r] else "m"
+        if op[0] == "new":
+            lines.append(f"other = BlockManager({', '.join(map(str, play.shape(r)))})")
+        else:
+            lines += _lines(op, who)
+    return lines
+
+
+def _lines(op: tuple, who: str) -> list[str]:
+    """One operation as lines; of a burst the first calls and the last."""
+    calls = op[1] if op[0] == "burst" else (op,)
+    texts = [call_text(call, who) for call in calls[:6]]
+    if len(calls) <= 7:
+        return [*texts, *(call_text(call, who) for call in calls[6:])]
+    return [*texts, f"…  {len(calls) - 7} more calls like these", call_text(calls[-1], who)]
 
 
 def _step(play: Play, row: int, rows: Rows) -> Step:
     outcome, used, state = rows.rows[row]
     parent = play.parents[row]
     before = None if parent is None else rows.states[rows.rows[parent][2]]
-    return Step(play.num_blocks, play.block_size, play.ops[row], rows.outcomes[outcome], rows.outcomes[used], before, rows.states[state])
+    return Step(*play.shape(row), play.ops[row], rows.outcomes[outcome], rows.outcomes[used], before, rows.states[state])
 
 
 class _ManagerJudge:
@@ -166,8 +185,11 @@ class _ManagerJudge:
         self.stubs: dict[str, list[tuple]] = {}  # operation → where it raised NotImplementedError
         self.seen: set[str] = set()
         self.evidence: list[Step] = []
-        self._memo: dict[tuple, list | bool] = {}
-        self._concerned = {verb: [p for p, _ in exercise.graded() if verb in p.verbs] for verb in EVERY_ROW}
+        self._memo: dict[tuple, tuple | bool] = {}
+        self._concerned: dict[tuple[str, str], list[Promise]] = {
+            (verb, how): [p for p, _ in exercise.graded() if verb in p.verbs and how in p.when] for verb in EVERY_ROW for how in HOW
+        }
+        self._noted: set[tuple] = set()
 
     def play(self, play: Play, rows: Rows) -> None:
         """Rows behind a broken or unwritten one are left out: their state before is already wrong."""
@@ -179,10 +201,11 @@ class _ManagerJudge:
                 spoilt.add(row)
                 continue
             before = None if parent is None else rows.rows[parent][2]
-            key = (play.ops[row], outcome, used, before, state)
+            key = (play.ops[row], outcome, used, before, state, play.second and play.roots[row])
             verb = play.ops[row][0]
             if rows.outcomes[outcome].error == UNWRITTEN:
-                self.stubs.setdefault(verb, []).append((play, row, rows))
+                stub = _step(play, row, rows)
+                self.stubs.setdefault(stub.op[1][len(stub.answers)][0] if verb == "burst" and len(stub.answers) < len(stub.op[1]) else verb, []).append((play, row, rows))
                 spoilt.add(row)
                 continue
             if rows.outcomes[used].error == UNWRITTEN:
@@ -193,31 +216,33 @@ class _ManagerJudge:
             if results is None:
                 step = _step(play, row, rows)
                 results = self._memo[key] = self._judge(step)
-                self._keep(step, results)
+                if not play.second:
+                    self._keep(step, results[1])
             if not self._note(results, play, row, rows):
                 spoilt.add(row)
-            elif not any(isinstance(result, Broken) for _, result in results):
+            elif not results[1]:
                 self._memo[key] = True
 
-    def _keep(self, step: Step, results: list[tuple[Promise, object]]) -> None:
+    def _keep(self, step: Step, broken: list[tuple[Promise, Broken]]) -> None:
         """A step that broke a promise is evidence of a mistake."""
-        broken = frozenset(promise.id for promise, result in results if isinstance(result, Broken))
-        if broken and len(self.evidence) < EVIDENCE:
-            self.evidence.append(replace(step, broken=broken))
+        if broken and step.verb != "burst" and len(self.evidence) < EVIDENCE:
+            self.evidence.append(replace(step, broken=frozenset(promise.id for promise, _ in broken)))
 
-    def _judge(self, step: Step, stub: bool = True) -> list[tuple[Promise, object]]:
-        """What each promise says of this step: only those that say something. stub: an unwritten `used` is not judged."""
+    def _judge(self, step: Step, stub: bool = True) -> tuple[tuple[str, ...], list[tuple[Promise, Broken]]]:
+        """The promises that held in this step, by id, and those that broke. stub: an unwritten `used` is not judged."""
         if step.after.problem is not None and "readable" in self.exercise.weights:
             promise = self.exercise.promises["readable"]
-            return [(promise, promise.test(step))]
-        results = []
-        for promise in self._concerned[step.verb]:
+            return (), [(promise, promise.test(step))]
+        held, broken = [], []
+        for promise in self._concerned[step.verb, step.how]:
             if promise.id == "used-counts-once" and stub and step.used.error == UNWRITTEN:
                 continue
             result = promise.test(step)
-            if result is not None:
-                results.append((promise, result))
-        return results
+            if result is True:
+                held.append(promise.id)
+            elif result is not None:
+                broken.append((promise, result))
+        return tuple(held), broken
 
     @property
     def unwritten(self) -> list[str]:
@@ -233,24 +258,35 @@ class _ManagerJudge:
                 for play, row, rows in places[:EVIDENCE]:
                     step = _step(play, row, rows)
                     results = self._judge(step, stub=False)
-                    self._keep(step, results)
+                    self._keep(step, results[1])
                     self._note(results, play, row, rows)
 
-    def _note(self, results: list, play: Play, row: int, rows: Rows) -> bool:
+    def _note(self, results: tuple, play: Play, row: int, rows: Rows) -> bool:
+        held, broken = results
         good = True
         verb = play.ops[row][0]
-        for promise, result in results:
-            if isinstance(result, Broken):
-                good = good and not promise.spoils
-                known = self.breaches.get(promise.id)
-                if known is None or len(play.path(row)) + 1 < known.length:
-                    step = _step(play, row, rows)
-                    self.breaches[promise.id] = Breach(history_text(play, row), result.due, result.actual, step.before, step.after)
-            else:
-                self.held_on[promise.id].add(verb)
-        if good:
-            self.seen.add(verb)
+        for promise, result in broken:
+            good = good and not promise.spoils
+            self._breach(promise.id, result, play, row, rows)
+        if (verb, held, good) not in self._noted:
+            self._noted.add((verb, held, good))
+            for id in held:
+                self.held_on[id].add(verb)
+            if good:
+                self.seen.add(verb)
         return good
+
+    def _breach(self, id: str, result: Broken, play: Play, row: int, rows: Rows) -> None:
+        """The shortest history that breaks a promise is kept. What breaks only beside a second manager is that manager's doing."""
+        if play.second:
+            if self.breaches and id != SEPARATE or SEPARATE in self.breaches:
+                return
+            result = Broken(f"with a second manager beside it as without: {result.due}", result.actual)
+            id = SEPARATE
+        known = self.breaches.get(id)
+        if known is None or play.calls(row) < known.length:
+            step = _step(play, row, rows)
+            self.breaches[id] = Breach(history_text(play, row), result.due, result.actual, step.before, step.after, play.calls(row))
 
     def promise(self, promise: Promise, points: float) -> PromiseVerdict:
         breach = self.breaches.get(promise.id)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 LARGEST = 2**63  # a count or block number beyond this is nonsense, and printing it could take minutes
 NAMES_READ = 10_000
 TEXT_SHOWN = 60
 SHOWN = 8  # entries of a list
+LONG = 40  # a list of more numbers is written as runs
+UNROLLED = 100_000  # numbers in one list at most
+BLOCKS = tuple(range(4096))  # the numbers that a pool can have, made once
 
 
 class Unreadable(Exception):
@@ -39,31 +43,45 @@ class State:
     def to_json(self) -> list:
         """Plain lists; free blocks as runs, because a pool may have thousands.
 
-        Counts stand beside their blocks, not in pairs: thousands of small lists would keep the garbage collector busy.
+        Long tables are written as runs too. Counts stand beside their blocks, not in pairs: thousands of small lists
+        would keep the garbage collector busy.
         """
         counted = sorted(self.ref)
-        return [runs(self.free), counted, [self.ref[b] for b in counted], [[n, list(b), k] for n, (b, k) in self.seqs.items()], self.problem]
+        counts = [self.ref[b] for b in counted]
+        if len(counted) > LONG:
+            counted, counts = {"runs": runs(counted)}, {"times": [[value, len(list(same))] for value, same in itertools.groupby(counts)]}
+        return [runs(self.free), counted, counts, [[n, list(b) if len(b) <= LONG else {"runs": runs(b)}, k] for n, (b, k) in self.seqs.items()], self.problem]
 
     @classmethod
     def from_json(cls, data: list) -> State:
         """The inverse of `to_json`; raises ValueError on anything of another shape."""
         try:
             free, counted, counts, seqs, problem = data
-            tables = {name: (tuple(blocks), length) for name, blocks, length in seqs}
-            kinds = {*(type(n) for run in free for n in run), *map(type, counted), *map(type, counts)}
+            if type(counted) is dict:
+                counted, counts = unrolled(counted["runs"]), tuple(c for c, times in counts["times"] for c in (c,) * min(times, UNROLLED))
+            tables = {name: (tuple(blocks) if type(blocks) is list else unrolled(blocks["runs"]), length) for name, blocks, length in seqs}
+            kinds = {*map(type, counted), *map(type, counts)}
             for blocks, length in tables.values():
                 kinds.update(map(type, blocks))
                 kinds.add(type(length))
             if not (kinds <= {int} and {*map(type, tables), type(problem)} <= {str, type(None)}) or None in tables:
                 raise ValueError
-            free = tuple(b for low, high in free for b in range(low, min(high, low + 100_000) + 1))
-            return cls(free, dict(zip(counted, counts, strict=True)), tables, problem)
-        except (TypeError, ValueError):
+            return cls(unrolled(free), dict(zip(counted, counts, strict=True)), tables, problem)
+        except (TypeError, ValueError, KeyError):
             raise ValueError("not a state") from None
 
 
-def runs(numbers: tuple[int, ...]) -> list[list[int]]:
-    """Ascending numbers as [first, last] runs of neighbours."""
+def unrolled(pieces: list[list[int]]) -> tuple[int, ...]:
+    """The inverse of `runs`; raises ValueError or TypeError on anything else, and on what would be very many."""
+    if not all(type(low) is type(high) is int for low, high in pieces) or sum(high - low for low, high in pieces) > UNROLLED:
+        raise ValueError("not runs")
+    return tuple(itertools.chain.from_iterable(BLOCKS[low : high + 1] if low >= 0 and high < len(BLOCKS) else range(low, high + 1) for low, high in pieces))
+
+
+def runs(numbers: Sequence[int]) -> list[list[int]]:
+    """Numbers as [first, last] runs of neighbours that ascend; their order stays."""
+    if numbers and numbers[-1] - numbers[0] == len(numbers) - 1 and tuple(numbers) == BLOCKS[numbers[0] : numbers[-1] + 1]:
+        return [[numbers[0], numbers[-1]]]
     out: list[list[int]] = []
     for n in numbers:
         if out and n == out[-1][1] + 1:
@@ -226,16 +244,17 @@ def simple_key(manager: object, num_blocks: int) -> tuple | None:
         return None
     if not kinds <= {int} or len(free) > most or len(ref) > most or len(tables) > NAMES_READ:
         return None
-    return tuple(free), tuple(ref.items()), tuple(tables)
+    return tuple(free), tuple(ref), tuple(ref.values()), tuple(tables)
 
 
 def state_of(key: tuple) -> State | None:
     """The state that a `simple_key` stands for; None if a number in it is too large to be one."""
-    free, ref, tables = key
-    numbers = [*free, *(n for pair in ref for n in pair), *(n for _, blocks, length in tables for n in (*blocks, length))]
-    if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
-        return None
-    return State(tuple(sorted(free)), {b: c for b, c in ref if c}, {name: (blocks, length) for name, blocks, length in tables})
+    free, counted, counts, tables = key
+    for numbers in (free, counted, counts, *(blocks for _, blocks, _ in tables), [length for *_, length in tables]):
+        if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
+            return None
+    ref = dict(zip(counted, counts, strict=True))
+    return State(tuple(sorted(free)), ref if all(counts) else {b: c for b, c in ref.items() if c}, {name: (blocks, length) for name, blocks, length in tables})
 
 
 def _counts(ref: object, most: int) -> dict[int, int]:

@@ -24,7 +24,8 @@ class Promise:
 
     test takes a step (or a function's case) and gives None where the promise says nothing, True where it held,
     and Broken where it did not. needs: the operations that must have been seen working before it counts as held.
-    spoils: a state that broke it is no ground to judge what follows from it. verbs: the operations it may speak of.
+    spoils: a state that broke it is no ground to judge what follows from it. verbs: the operations it may speak of; when: how those went
+    (`promises.manager.HOW`), where it says nothing of other ways.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Promise:
     hint: str = ""
     spoils: bool = True
     verbs: frozenset[str] = frozenset()
+    when: frozenset[str] = frozenset()
 
 
 def page() -> str:
