@@ -36,7 +36,7 @@ class Rows:
     rows: list[tuple[int, int, int]] = field(default_factory=list)
 
     def to_json(self) -> dict:
-        return {"states": [s.to_json() for s in self.states], "outcomes": [o.to_json() for o in self.outcomes], "rows": [list(r) for r in self.rows]}
+        return {"states": [s.packed() for s in self.states], "outcomes": [o.to_json() for o in self.outcomes], "rows": [list(r) for r in self.rows]}
 
     @classmethod
     def from_json(cls, data: dict, length: int) -> Rows:

@@ -70,6 +70,10 @@ class Play:
         """How many calls lead there, its own included."""
         return 1 + sum(len(self.ops[r][1]) if self.ops[r][0] == "burst" else 1 for r in self.path(row))
 
+    def singles(self, row: int) -> list[Op]:
+        """Those calls without the construction, one by one."""
+        return [op for r in self.path(row) for op in (self.ops[r][1] if self.ops[r][0] == "burst" else (self.ops[r],))]
+
 
 class Tree:
     """A play that is being written."""

@@ -153,6 +153,16 @@ def retries(verbs: frozenset[str]) -> Play:
     return tree.play
 
 
+def two_blocks(block_size: int, verbs: frozenset[str]) -> Play:
+    """A pool of two blocks: sharing, a copy, and a copy that finds no block until another sequence goes."""
+    script = Script(2, block_size, verbs)
+    script.do(("allocate", "a", block_size - 1), ("fork", "a", "b"), ("append", "b"), ("append", "a"), ("release", "a"), ("append", "b"), ("release", "b"))
+    script.do(("allocate", "a", block_size - 1), ("fork", "a", "b"), ("fork", "b", "c"), ("allocate", "z", block_size))
+    script.refused(("append", "c"), ("append", "z"))
+    script.do(("release", "z"), ("append", "c"), ("release", "a"), ("append", "b"), ("release", "c"), ("release", "b"))
+    return script.play
+
+
 def names(rng: random.Random, verbs: frozenset[str]) -> Play:
     """Names that are nearly equal live together and are told apart in every operation."""
     shown = rng.sample(NAMES, len(NAMES))
@@ -205,7 +215,9 @@ def shape(rng: random.Random, num_blocks: int, block_size: int, verbs: frozenset
     script.do(("allocate", "k", first))    # one block, partly filled where it can be
     script.burst(*[op for n in range(60) for op in (("fork", "k", f"t{n % 3}"), ("append", f"t{n % 3}"), ("release", f"t{n % 3}"))])
     script.burst(*(("fork", "k", f"k{n}") for n in range(11)), *(("allocate", f"empty{n}", 0) for n in range(12)))
-    _round(script, num_blocks - 1, block_size, "s")
+    families = 2 if num_blocks >= 9 else 0    # of a block each, beside that of k
+    script.burst(*(op for n in range(families) for op in (("allocate", f"f{n}", 1), ("fork", f"f{n}", f"g{n}"))))
+    _round(script, num_blocks - 1 - families, block_size, "s")
     script.burst(*(("release", f"k{n}") for n in range(1, 11)), *(("release", f"empty{n}") for n in range(11)))
     script.do(("append", "k0"), ("append", "k"), ("append", "empty11"), ("release", "k"))
     return script.play
@@ -218,6 +230,14 @@ def long_table(rng: random.Random, verbs: frozenset[str]) -> Play:
     script.burst(("allocate", "front", 3 * size), ("allocate", "long", long * size - 1), ("release", "front"))
     _round(script, num_blocks - long, size, "r")
     script.do(("fork", "long", "copy"), ("append", "copy"), ("append", "copy"), ("append", "long"), ("release", "long"), ("release", "copy"))
+    return script.play
+
+
+def large(verbs: frozenset[str]) -> Play:
+    """A pool of 4,096 that is filled by one sequence and refuses the next token."""
+    script = Script(4096, 16, verbs)
+    script.do(("allocate", "a", 4096 * 16))
+    script.refused(("append", "a"), ("allocate", "b", 1))
     return script.play
 
 
@@ -370,7 +390,7 @@ def _draw_tokens(rng: random.Random, num_blocks: int, block_size: int) -> int:
 def _shapes(rng: random.Random) -> list[tuple[int, int]]:
     """Pools of 8 and of 32, blocks of 8, 10, 32, 64 and larger ones, each time; the rest is drawn."""
     pools = [8, 32, rng.choice((65, 100, 128, 200)), *rng.sample([p for p in POOLS if p not in (5, 6, 8, 32)], 5)]
-    sizes = [8, 10, 32, 64, rng.choice((2, 5, *SIZES)), rng.choice((128, 256)), rng.choice((512, 1000, 4096)), rng.randrange(35, 400, 2)]
+    sizes = [5, 8, 10, 32, 64, rng.choice((128, 256)), rng.choice((512, 1000, 4096)), rng.randrange(35, 400, 2)]
     return list(zip(pools, rng.sample(sizes, len(sizes)), strict=True))
 
 
@@ -386,10 +406,10 @@ def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play
         plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs, last=(2, 3)))
     plays += [retries(verbs), takes_among_gaps(verbs), names(rng, verbs)]
     if not thorough:
-        plays += [shape(rng, 8, 4, verbs), shape(rng, 7, 128, verbs)]
+        plays += [shape(rng, 8, 4, verbs), shape(rng, 7, 128, verbs), large(verbs)]
         plays += [long_random(rng, 20, *size, verbs) for size in ((1, 1), (1, 4), (2, 3), (5, 1), (16, 5), (64, 16))]
         return [*plays, pair((7, 16), (8, 6), verbs)]
-    plays += [fan(100, 16, 325, 6, verbs), offsets(16, list(range(16)), verbs), long_run(verbs)]
+    plays += [two_blocks(rng.choice((3, 4, 7, 16)), verbs), fan(100, 16, 325, 6, verbs), offsets(16, list(range(16)), verbs), long_run(verbs)]
     odd = rng.randrange(17, 64, 2)
     plays.append(offsets(odd, sorted({0, 1, odd - 1, *rng.sample(range(odd), 3)}), verbs))
     plays += [shape(rng, *size, verbs) for size in _shapes(rng)]

@@ -43,18 +43,23 @@ class State:
     def to_json(self) -> list:
         """Plain lists; free blocks as runs, because a pool may have thousands.
 
-        Long tables are written as runs too. Counts stand beside their blocks, not in pairs: thousands of small lists
-        would keep the garbage collector busy.
+        Counts stand beside their blocks, not in pairs: thousands of small lists would keep the garbage collector busy.
         """
         counted = sorted(self.ref)
-        counts = [self.ref[b] for b in counted]
-        if len(counted) > LONG:
-            counted, counts = {"runs": runs(counted)}, {"times": [[value, len(list(same))] for value, same in itertools.groupby(counts)]}
-        return [runs(self.free), counted, counts, [[n, list(b) if len(b) <= LONG else {"runs": runs(b)}, k] for n, (b, k) in self.seqs.items()], self.problem]
+        return [runs(self.free), counted, [self.ref[b] for b in counted], [[n, list(b), k] for n, (b, k) in self.seqs.items()], self.problem]
+
+    def packed(self) -> list:
+        """The same, with long tables and counts as runs too."""
+        if len(self.ref) <= LONG:
+            return self.to_json()
+        counted = sorted(self.ref)
+        counts = [[value, len(list(same))] for value, same in itertools.groupby(map(self.ref.__getitem__, counted))]
+        seqs = [[n, list(b) if len(b) <= LONG else {"runs": runs(b)}, k] for n, (b, k) in self.seqs.items()]
+        return [runs(self.free), {"runs": runs(counted)}, {"times": counts}, seqs, self.problem]
 
     @classmethod
     def from_json(cls, data: list) -> State:
-        """The inverse of `to_json`; raises ValueError on anything of another shape."""
+        """The inverse of `to_json` and of `packed`; raises ValueError on anything of another shape."""
         try:
             free, counted, counts, seqs, problem = data
             if type(counted) is dict:
