@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 UNWRITTEN = "NotImplementedError"
 SEPARATE = "managers-are-separate"
 EVIDENCE = 200  # broken steps kept for naming the mistake
+HELD = 200  # first and last held steps of a verb, to see where a mistake was not made
 HEAVY = 400  # numbers; calls with more in their arguments are judged, and tell nothing new of the mistake
 
 
@@ -190,6 +191,7 @@ class _ManagerJudge:
             (verb, how): [p for p, _ in exercise.graded() if verb in p.verbs and how in p.when] for verb in EVERY_ROW for how in HOW
         }
         self._noted: set[tuple] = set()
+        self._sound: list[tuple] = []  # where steps held, each once
 
     def play(self, play: Play, rows: Rows) -> None:
         """Rows behind a broken or unwritten one are left out: their state before is already wrong."""
@@ -222,6 +224,7 @@ class _ManagerJudge:
                 spoilt.add(row)
             elif not results[1]:
                 self._memo[key] = True
+                self._sound.append((play, row, rows))
 
     def _keep(self, step: Step, broken: list[tuple[Promise, Broken]]) -> None:
         """A step that broke a promise is evidence of a mistake."""
@@ -243,6 +246,15 @@ class _ManagerJudge:
             elif result is not None:
                 broken.append((promise, result))
         return tuple(held), broken
+
+    def held(self) -> list[Step]:
+        """Steps that held, of the verbs in which something broke: the first and the last of each."""
+        places: dict[str, list[tuple]] = {step.verb: [] for step in self.evidence}
+        for place in self._sound:
+            verb = place[0].ops[place[1]][0]
+            if verb in places:
+                places[verb].append(place)
+        return [_step(*place) for found in places.values() for place in (*found[:HELD], *found[HELD:][-HELD:])]
 
     @property
     def unwritten(self) -> list[str]:
@@ -315,7 +327,7 @@ def judge_manager(exercise: Exercise, plays: list[Play], transcript: Transcript)
     if "allocate" in unwritten:
         # Before anything can be allocated nothing else can be seen working.
         verdicts = [v if v.breach else PromiseVerdict(v.promise, v.points, False, why_not="not seen yet: `allocate` is not written") for v in verdicts]
-    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped, evidence=judge.evidence)
+    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped, evidence=judge.evidence, held=judge.held)
 
 
 # ---- functions and answers -------------------------------------------------------------------------------------

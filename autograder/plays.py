@@ -246,14 +246,14 @@ def walk(verbs: frozenset[str]) -> Play:
     script = Script(4096, 16, verbs)
     script.do(("allocate", "a", 4096 * 16))
     script.refused(("append", "a"))
-    script.burst(("release", "a"), ("allocate", "b", 1000 * 16), ("allocate", "c", 1100 * 16 + 1), ("allocate", "d", 900 * 16), ("fork", "c", "f"), ("release", "b"))
+    script.burst(("release", "a"), ("allocate", "b", 1000 * 16), ("allocate", "c", 1100 * 16 + 2), ("allocate", "d", 900 * 16), ("fork", "c", "f"), ("fork", "c", "h"), ("release", "b"))
     free = 4096 - 1101 - 900
     script.refused(("allocate", "e", free * 16 + 1))
     script.do(("allocate", "e", free * 16))
     script.refused(("append", "f"))
     script.burst(("release", "d"))
     script.do(("append", "f"), ("append", "c"))
-    script.burst(("release", "e"), ("release", "f"), ("release", "c"))
+    script.burst(("release", "e"), ("release", "f"), ("release", "c"), ("release", "h"))
     script.do(("allocate", "g", 3000 * 16))
     return script.play
 
