@@ -20,6 +20,7 @@ from autograder.record import Outcome, State, plain, read_state, simple_key, sta
 CALL_SECONDS = 2.0
 SMALL = 2**53
 TWIN_OP = ("allocate", "z", 1)
+USED_TWICE = 12  # rows of any history
 USED_WATCHED, USED_SMALL = 12, 64  # rows of a long history, in pools of so many blocks
 
 
@@ -185,6 +186,8 @@ class _Recorder:
         """
         state = self.state(manager)
         used = ask(_ask_used, manager)
+        if len(self.kept.rows) < USED_TWICE and used[1] is None and ask(_ask_used, manager)[0] != used[0]:
+            used = None, "changed", "asked twice, used() gives two answers"
         if goes_on and len(self.kept.rows) < USED_WATCHED and self.num_blocks <= USED_SMALL and self.state(manager) != state:
             used = None, "changed", "calling used() changed what the manager holds"
         self.kept.rows.append((self.outcome(answer), self.outcome(used), state))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 LARGEST = 2**63  # a count or block number beyond this is nonsense, and printing it could take minutes
-NAMES_READ = 10_000
+NAMES_READ, NAMES_ASKED = 10_000, 100
 TEXT_SHOWN = 60
 SHOWN = 8  # entries of a list
 LONG = 40  # a list of more numbers is written as runs
@@ -154,13 +154,18 @@ def show(x: object) -> str:
     if type(x) is int:
         return repr(x) if -LARGEST < x < LARGEST else "a huge int"
     if type(x) is str:
-        return repr(x if len(x) <= TEXT_SHOWN else x[:TEXT_SHOWN] + "…")
+        return clean(repr(x if len(x) <= TEXT_SHOWN else x[:TEXT_SHOWN] + "…"))
     if type(x) in (list, tuple, set, dict) and len(x) == 0:
         return repr(x)
     if type(x) in (list, tuple, set, dict):
         return _show_many(x)
-    kind = type(x).__name__
+    kind = _name(type(x))
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _name(kind: type) -> str:
+    name = clean(type.__dict__["__name__"].__get__(kind))
+    return name if len(name) <= TEXT_SHOWN else name[:TEXT_SHOWN] + "…"
 
 
 def _show_many(x: list | tuple | set | dict) -> str:
@@ -186,7 +191,7 @@ def plain(x: object) -> object:
     except Unreadable:
         return {"shown": show(x)}
     except Exception as error:  # a value whose own methods raise is still only a value
-        return {"shown": f"{show(x)} that raises {type(error).__name__} when read"}
+        return {"shown": f"{show(x)} that raises {_name(type(error))} when read"}
 
 
 def numbers(x: object, at_most: int) -> tuple[int, ...]:
@@ -213,7 +218,7 @@ def read_state(manager: object, num_blocks: int = 4096) -> State:
     except Unreadable as error:
         return State(problem=str(error))
     except Exception as error:
-        return State(problem=f"reading it raises {type(error).__name__}: {_message(error)}")
+        return State(problem=f"reading it raises {_name(type(error))}: {_message(error)}")
 
 
 def _read_state(manager: object, most: int) -> State:
@@ -221,8 +226,19 @@ def _read_state(manager: object, most: int) -> State:
     try:
         blocks = tuple(sorted(numbers(free, most)))
     except Unreadable as error:
-        raise Unreadable(f"`free` holds {error}") from None
-    return State(blocks, _counts(ref, most), _sequences(seqs, most))
+        raise Unreadable(f"in `free`: {error}") from None
+    found = _sequences(seqs, most)
+    _known_by_name(manager.seqs, found)
+    return State(blocks, _counts(ref, most), found)
+
+
+def _known_by_name(seqs: object, found: dict[str, object]) -> None:
+    """A sequence is what is asked for by its name: a mapping must not show other names than it knows."""
+    for name in itertools.islice(found, NAMES_ASKED):
+        try:
+            seqs[name]
+        except Exception:
+            raise Unreadable(f"`seqs` shows the name {show(name)}, and `seqs[{show(name)}]` is not there") from None
 
 
 def simple_key(manager: object, num_blocks: int) -> tuple | None:
@@ -275,7 +291,7 @@ def _counts(ref: object, most: int) -> dict[int, int]:
                 found[whole(block)] = count
         return found
     except Unreadable as error:
-        raise Unreadable(f"`ref` holds {error}") from None
+        raise Unreadable(f"in `ref`: {error}") from None
     except (TypeError, ValueError):
         raise Unreadable(f"`ref` is {show(ref)}, not a mapping from block to count") from None
 
@@ -286,19 +302,26 @@ def _sequences(seqs: object, most: int) -> dict[str, tuple[tuple[int, ...], int]
     found = {}
     pairs = seqs.items() if hasattr(seqs, "items") else ((name, seqs[name]) for name in seqs.keys())  # noqa: SIM118 - no dict
     for name, seq in itertools.islice(pairs, NAMES_READ):
-        name = str.__str__(name) if isinstance(name, str) else f"({show(name)})"
+        name = clean(str.__str__(name)) if isinstance(name, str) else f"({show(name)})"
+        if name in found:
+            raise Unreadable(f"`seqs` shows the name {show(name)} twice")
         try:
             found[name] = numbers(seq["blocks"], most), whole(seq["len"])
         except Unreadable as error:
-            raise Unreadable(f"`seqs[{show(name)}]` holds {error}") from None
+            raise Unreadable(f"in `seqs[{show(name)}]`: {error}") from None
         except (TypeError, KeyError, IndexError, AttributeError):
             raise Unreadable(f"`seqs[{show(name)}]` is {show(seq)} that does not answer [\"blocks\"] and [\"len\"]") from None
     return found
 
 
+def clean(text: str) -> str:
+    """The text with everything that no terminal or file can take written as an escape."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str.__str__(text))
+
+
 def _message(error: BaseException) -> str:
     try:
-        text = str(error)
+        text = clean(str(error))
     except Exception:
         text = ""
     return text if len(text) <= 2 * TEXT_SHOWN else text[: 2 * TEXT_SHOWN] + "…"
@@ -319,9 +342,9 @@ class Outcome:
     def raised(cls, error: BaseException) -> Outcome:
         """A subclass of an exception that the contract names counts as that exception."""
         for kind in (MemoryError, KeyError, NotImplementedError):
-            if isinstance(error, kind):
+            if issubclass(type(error), kind):    # `isinstance` believes an object that claims another class
                 return cls(error=kind.__name__)
-        return cls(error=type(error).__name__, message=_message(error))
+        return cls(error=_name(type(error)), message=_message(error))
 
     def to_json(self) -> list:
         return [self.value, self.error, self.message]

@@ -735,7 +735,7 @@ def used_counts_once(step: Step):
     if not step.regular:
         return None
     if step.used.error == "changed":
-        return Broken("used() changes nothing", step.used.message)
+        return Broken("used() only looks: it changes nothing, and its answer stays", step.used.message)
     taken = step.num_blocks - len(step.after.free)
     right = step.used.error is None and type(step.used.value) in (int, float) and step.used.value == taken
     return right or Broken(f"used() is {taken}", f"used(): {step.used}")
