@@ -36,6 +36,8 @@ class Breach:
     before: State | None = None
     after: State | None = None
     calls: int = 0  # that led there, if they are more than the lines of the history
+    raised: str = ""  # the call and its exception, if that is one that the contract does not know
+    hint: str | None = None  # instead of the promise's
 
     @property
     def length(self) -> int:
@@ -52,6 +54,13 @@ class PromiseVerdict:
     breach: Breach | None = None
     why_not: str = ""
 
+    @property
+    def hint(self) -> str:
+        """What helps: nothing about blocks where the code fails for another reason."""
+        if self.breach and self.breach.hint is not None:
+            return self.breach.hint
+        return "" if self.breach and self.breach.raised else self.promise.hint
+
     def to_dict(self) -> dict:
         return {
             "id": self.promise.id,
@@ -60,7 +69,7 @@ class PromiseVerdict:
             "history": self.breach.history if self.breach else [],
             "expected": self.breach.expected if self.breach else "",
             "actual": self.breach.actual if self.breach else self.why_not,
-            "hint": "" if self.held else self.promise.hint,
+            "hint": "" if self.held else self.hint,
         }
 
 
@@ -87,8 +96,11 @@ class Verdict:
 
     @property
     def broken(self) -> list[PromiseVerdict]:
-        """Broken promises, the one with the shortest history first; the order of the list decides between equals."""
-        return sorted((p for p in self.promises if p.breach), key=lambda p: p.breach.length)
+        """Broken promises, the one with the shortest history first; the order of the list decides between equals.
+
+        An exception that is none of the contract's comes before all others: until that is mended little can be said.
+        """
+        return sorted((p for p in self.promises if p.breach), key=lambda p: (not p.breach.raised, p.breach.length))
 
     def score(self, max_points: float) -> float:
         """Points for the promises that held, as a share of max_points; all of them only if every promise held."""
@@ -120,7 +132,7 @@ class Verdict:
         from autograder.tell import advice
 
         promises = [p.to_dict() for p in self.promises]
-        if self.mistake and self.broken:
+        if self.broken:
             first = next(p for p in promises if p["id"] == self.broken[0].promise.id)
             first["hint"] = advice(self)
         return {
@@ -176,6 +188,19 @@ def _step(play: Play, row: int, rows: Rows) -> Step:
     parent = play.parents[row]
     before = None if parent is None else rows.states[rows.rows[parent][2]]
     return Step(*play.shape(row), play.ops[row], rows.outcomes[outcome], rows.outcomes[used], before, rows.states[state])
+
+
+KNOWN = ("MemoryError", "KeyError", UNWRITTEN, "changed")
+
+
+def _raised(step: Step, id: str, history: list[str]) -> str:
+    """What raised, if it is no exception that the contract knows."""
+    if id == "used-counts-once":
+        outcome, call = step.used, "m.used()"
+    else:
+        at = len(step.answers) if step.verb == "burst" else 0
+        outcome, call = step.outcome, call_text(step.op[1][at]) if step.verb == "burst" and at < len(step.op[1]) else history[-1].removeprefix("m = ")
+    return f"{call} raises {outcome.exception}" if outcome.error and outcome.error not in KNOWN else ""
 
 
 class _ManagerJudge:
@@ -235,6 +260,8 @@ class _ManagerJudge:
         """The promises that held in this step, by id, and those that broke. stub: an unwritten `used` is not judged."""
         if step.after.problem is not None and "readable" in self.exercise.weights:
             promise = self.exercise.promises["readable"]
+            if step.verb == "new" and step.outcome.error:
+                promise = self.exercise.promises["succeeds"]    # what was not made cannot be read
             return (), [(promise, promise.test(step))]
         held, broken = [], []
         for promise in self._concerned[step.verb, step.how]:
@@ -298,7 +325,8 @@ class _ManagerJudge:
         known = self.breaches.get(id)
         if known is None or play.calls(row) < known.length:
             step = _step(play, row, rows)
-            self.breaches[id] = Breach(history_text(play, row), result.due, result.actual, step.before, step.after, play.calls(row))
+            history = history_text(play, row)
+            self.breaches[id] = Breach(history, result.due, result.actual, step.before, step.after, play.calls(row), _raised(step, id, history), result.hint)
 
     def promise(self, promise: Promise, points: float) -> PromiseVerdict:
         breach = self.breaches.get(promise.id)
@@ -364,7 +392,9 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
             if isinstance(result, Broken):
                 broken.add(promise.id)
                 if promise.id not in breaches:
-                    breaches[promise.id] = Breach(function.written(exercise.name, args), result.due, result.actual)
+                    lines = function.written(exercise.name, args)
+                    raised = f"{lines[-1]} raises {outcome.exception}" if outcome.error and outcome.error != UNWRITTEN else ""
+                    breaches[promise.id] = Breach(lines, result.due, result.actual, raised=raised, hint=result.hint)
             elif result is not None:
                 held.add(promise.id)
         if broken and len(evidence) < EVIDENCE and _weight(args) <= HEAVY:
@@ -389,7 +419,7 @@ def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
             open_questions.append(promise.id)
             verdicts.append(PromiseVerdict(promise, points, False, why_not="not answered yet"))
         elif isinstance(result, Broken):
-            verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.due, result.actual)))
+            verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.due, result.actual, hint=result.hint)))
             evidence.append(Case(promise.id, outcome, frozenset({promise.id})))
         else:
             verdicts.append(PromiseVerdict(promise, points, True))

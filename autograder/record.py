@@ -365,6 +365,11 @@ class Outcome:
         return f"returned {self.shown}"
 
     @property
+    def exception(self) -> str:
+        """The exception as Python writes it."""
+        return f"{self.error}: {self.message}" if self.message else str(self.error)
+
+    @property
     def shown(self) -> str:
         """The value as a learner would write it."""
         if self.message in ("True", "False"):

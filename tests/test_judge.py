@@ -12,6 +12,7 @@ from autograder.exercises import EXERCISES, exercise_of
 from autograder.histories import ALL, LESSON_01
 from autograder.plays import manager_plays
 from autograder.record import read_state
+from autograder.tell import text
 
 ROOT = Path(__file__).parent.parent
 MANAGER = "03_copy_on_write/BlockManager"
@@ -169,8 +170,8 @@ def test_points_of_a_lesson_cell_are_those_of_its_exercise():
     import jupytext
 
     seen = set()
-    for text in sorted((ROOT / "source_assignments").glob("*/*.py")):
-        for cell in jupytext.read(text, fmt="py:percent").cells:
+    for lesson in sorted((ROOT / "source_assignments").glob("*/*.py")):
+        for cell in jupytext.read(lesson, fmt="py:percent").cells:
             about = cell.metadata.get("nbgrader", {})
             if about.get("grade") and exercise_of(cell.source):
                 seen.add(exercise_of(cell.source))
@@ -333,3 +334,52 @@ def test_an_answer_that_drifts_after_many_calls_is_found(calls):
             return super().append(name) if self.appended < calls else not super().append(name)
 
     assert not verdict_on(MANAGER, Work).passed
+
+
+# ---- what is told ----------------------------------------------------------------------------------------------
+
+
+@needs_source
+@pytest.mark.parametrize("verb", ["__init__", "allocate", "fork", "append", "release", "used", "_take"])
+def test_an_exception_that_is_none_of_the_contracts_is_told_as_that_and_first(verb):
+    """Commonest of all: a name that does not exist. It says nothing of blocks, so no hint does."""
+    base = reference(MANAGER)
+
+    def slips(self, *args):
+        return undefined_name  # noqa: F821
+
+    verdict = verdict_on(MANAGER, type("Work", (base,), {verb: slips}))
+    assert "raises NameError: name 'undefined_name' is not defined." in verdict.sentence
+    assert "hint" not in text(verdict) and "mistake" not in text(verdict)
+    told = verdict.to_dict()["promises"]
+    assert not next(p for p in told if p["id"] == verdict.broken[0].promise.id)["hint"]
+
+
+@needs_source
+def test_long_tables_show_where_they_differ():
+    base = reference(MANAGER)
+
+    class Work(base):
+        def fork(self, parent, child):
+            super().fork(parent, child)
+            blocks = self.seqs[child]["blocks"]
+            if len(blocks) > 40:
+                blocks[38], blocks[39] = blocks[39], blocks[38]
+
+    breach = next(p for p in verdict_on(MANAGER, Work).broken if p.promise.id == "fork-shares-blocks").breach
+    assert "entry 38 is" in breach.expected and "entry 38 is" in breach.actual and breach.expected != breach.actual
+
+
+@needs_source
+def test_hints_do_not_mislead():
+    base = reference(MANAGER)
+
+    class Unknown(base):
+        def append(self, name):
+            raise KeyError(name)
+
+    broken = next(p for p in verdict_on(MANAGER, Unknown).broken if p.promise.id == "succeeds")
+    assert "name is known" in broken.hint
+    verdict = verdict_on("01_contiguous_vs_paged/numbers", {"slack": "12", "slack_percent": 10.7})
+    assert ["without quotation marks" in verdict.broken[0].hint, "round" in verdict.broken[1].hint] == [True, True]
+    assert verdict_on("01_contiguous_vs_paged/blocks_needed", lambda n, size: n > 0).broken[0].breach.actual in ("returned True", "returned False")

@@ -12,6 +12,7 @@ class Broken:
 
     expected: str | Callable[[], str]
     actual: str
+    hint: str | None = None  # instead of the promise's, where that would mislead
 
     @property
     def due(self) -> str:

@@ -154,7 +154,8 @@ def _of_the_slots(case: Case):
     if case.outcome.error is None and type(case.value) in (int, float) and _fraction_right(case.args, case.value):
         return True
     empty = next(s for s in range(size) if _slack_right(case.args, s))
-    return Broken(f"returned {empty / (tokens + empty)!r}, that is {empty} of {tokens + empty} slots", str(case.outcome))
+    near = case.outcome.error is None and type(case.value) in (int, float) and abs(case.value - empty / (tokens + empty)) < 1e-3
+    return Broken(f"returned {empty / (tokens + empty)!r}, that is {empty} of {tokens + empty} slots", str(case.outcome), "Nearly: give the fraction as it is, without rounding and in full precision." if near else None)
 
 
 SLACK_FRACTION = Function(

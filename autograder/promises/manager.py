@@ -155,6 +155,7 @@ def follow(step: Step) -> Burst:
     return Burst(lengths, alike, list(gone), touched, "".join(results))
 
 
+SHOWN = 16  # entries of a table, or counts
 ALL: dict[str, Promise] = {}
 
 
@@ -169,15 +170,31 @@ def promise(id: str, statement: str, needs: frozenset[str] | set[str], hint: str
 
 
 def _compare(expected: object, actual: object, what: str) -> Broken | bool:
-    return True if expected == actual else Broken(f"{what}: {_words(expected)}", f"{what}: {_words(actual)}")
+    return True if expected == actual else Broken(*_apart(expected, actual, what))
+
+
+def _apart(expected: object, actual: object, what: str) -> tuple[str, str]:
+    """Both as words; of long lists and counts that look alike at the beginning the first place that differs."""
+    right, found = _words(expected), _words(actual)
+    if right == found or (right.endswith((", …]", ", …}")) and type(expected) is type(actual)):
+        lists = isinstance(expected, (tuple, list)) and isinstance(actual, (tuple, list))
+        if lists:
+            at = next((i for i, (x, y) in enumerate(zip(expected, actual, strict=False)) if x != y), min(len(expected), len(actual)))
+            if at >= SHOWN:
+                place = lambda x: f"entry {at} is {x[at]}" if at < len(x) else f"{len(x)} entries"  # noqa: E731
+                return f"{what}: {place(expected)}", f"{what}: {place(actual)}"
+        if isinstance(expected, dict) and isinstance(actual, dict):
+            block = min((b for b in {*expected, *actual} if expected.get(b) != actual.get(b)), default=None)
+            return f"{what}: {expected.get(block, 0)} for block {block}", f"{what}: {actual.get(block, 0)} for block {block}"
+    return f"{what}: {right}", f"{what}: {found}"
 
 
 def _words(x: object) -> str:
     if isinstance(x, (tuple, list)):
-        shown = ", ".join(map(str, x[:16])) + (", …" if len(x) > 16 else "")
+        shown = ", ".join(map(str, x[:SHOWN])) + (", …" if len(x) > SHOWN else "")
         return f"[{shown}]"
     if isinstance(x, dict):
-        return "{" + ", ".join(f"{k}: {v}" for k, v in list(x.items())[:16]) + "}"
+        return "{" + ", ".join(f"{k}: {v}" for k, v in list(x.items())[:SHOWN]) + (", …" if len(x) > SHOWN else "") + "}"
     return "none" if x is None else str(x)
 
 
@@ -205,7 +222,7 @@ def _alike(step: Step):
     for child, parent in step.burst.alike.items():
         blocks, others = step.after.seqs.get(child, ((),))[0], step.after.seqs.get(parent, ((),))[0]
         if blocks != others:
-            return Broken(f"table of {show(child)}, as of {show(parent)}: {_words(others)}", f"table of {show(child)}: {_words(blocks)}")
+            return _compare(others, blocks, f"table of {show(child)}, as of {show(parent)}")
     return True
 
 
@@ -263,7 +280,8 @@ def unknown_name(step: Step):
 def refuses(step: Step):
     if step.unknown or not step.no_room:
         return None
-    return step.outcome.error == "MemoryError" or Broken("MemoryError is raised", str(step.outcome))
+    hint = "The name is known; what is missing is a block." if step.outcome.error == "KeyError" and step.source is not None else None
+    return step.outcome.error == "MemoryError" or Broken("MemoryError is raised", str(step.outcome), hint)
 
 
 @promise(
@@ -280,7 +298,10 @@ def succeeds(step: Step):
         return Broken("no exception", f"{step.outcome} by call {at + 1} of these {len(step.op[1])}, m.{step.op[1][at][0]}({', '.join(map(show, step.op[1][at][1:]))})")
     if not step.doable:
         return None
-    return step.outcome.error is None or Broken("no exception", str(step.outcome))
+    hint = None
+    if step.outcome.error == "KeyError":
+        hint = "The name is known here: it was allocated or forked before, and not released." if step.source is not None else "A new name is no reason to raise: nothing has to be there yet."
+    return step.outcome.error is None or Broken("no exception", str(step.outcome), hint)
 
 
 @promise(
@@ -416,7 +437,7 @@ def take_by_hand(step: Step):
         ("tables", step.before.seqs, step.after.seqs),
     ):
         if expected != actual:
-            return Broken(f"{what}: {_words(expected)}", f"{what}: {_words(actual)}")
+            return Broken(*_apart(expected, actual, what))
     return True
 
 
@@ -669,7 +690,8 @@ def bystanders(step: Step):
     for name in {**old, **new}:
         if name != step.name and old.get(name) != new.get(name):
             before, after = _sequence(step.before, name), _sequence(step.after, name)
-            return Broken(f"{show(name)} stays: {_words(before)}", f"{show(name)}: {_words(after)}")
+            alone = all(step.before.ref.get(block, 0) <= 1 for blocks, _ in step.before.seqs.values() for block in blocks) and step.verb != "fork"
+            return Broken(f"{show(name)} stays: {_words(before)}", f"{show(name)}: {_words(after)}", f"`{step.verb}` speaks of one sequence: leave the others alone." if alone else None)
     return True
 
 

@@ -25,7 +25,13 @@ def question_promise(question: Question) -> Promise:
         if case.outcome.error or case.value is None:
             return None
         value = case.value
-        return (type(value) in (int, float) and bool(question.right(value))) or Broken(question.text, f"your answer is {case.outcome.shown}")
+        number = type(value) in (int, float)
+        if number and question.right(value):
+            return True
+        hint = None if number else "Give a number (or True or False), without quotation marks."
+        if type(value) is float and any(question.right(value + step / 1000) for step in range(-60, 61)):
+            hint = "Nearly: do not round as much."
+        return Broken(question.text, f"your answer is {case.outcome.shown}", hint)
 
     return Promise(question.key, question.text, test, frozenset(), question.hint)
 
