@@ -7,12 +7,12 @@ import json
 import os
 import zlib
 
-from autograder.drive import Calls, Rows, Transcript, drive_function, drive_manager, listening
+from autograder.drive import Calls, Rows, Transcript, drive_function, drive_manager, listening, uncollected
 from autograder.exercises import EXERCISES, Exercise
-from autograder.histories import manager_plays
 from autograder.judge import Verdict, cases_of, judge_answers, judge_calls, judge_manager, not_answered
 from autograder.needs import need
-from autograder.promises.functions import read_answer
+from autograder.plays import manager_plays
+from autograder.promises.questions import read_answer
 from autograder.record import Outcome
 from autograder.shell import in_notebook
 from autograder.tell import text
@@ -49,7 +49,7 @@ def exercise_named(id: str) -> Exercise:
 
 def record(exercise: Exercise, obj: object, thorough: bool, seed: str, mark=lambda play, row: None) -> dict:
     """Put the object through the check's histories; the transcript as data that JSON holds."""
-    with listening() as said:
+    with listening() as said, uncollected():
         data = _record(exercise, obj, thorough, seed, mark)
     return {**data, "said": [said.text, said.more]}
 
@@ -69,7 +69,8 @@ def _record(exercise: Exercise, obj: object, thorough: bool, seed: str, mark) ->
 def judge(exercise: Exercise, data: object, thorough: bool, seed: str) -> Verdict:
     """The verdict on a recorded transcript, which may come from anywhere: what does not answer the histories is not judged."""
     try:
-        return _judge(exercise, data, thorough, seed)
+        with uncollected():
+            return _judge(exercise, data, thorough, seed)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
         return not_answered(exercise, "the transcript does not belong to the histories that were asked")
 

@@ -15,14 +15,17 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from autograder.checks import exercise_named, judge, record
 from autograder.exercises import Exercise
-from autograder.histories import manager_plays
 from autograder.judge import Verdict, cases_of, history_text, not_answered
 from autograder.needs import Missing
+from autograder.plays import manager_plays
+from autograder.record import show
 
 IMPORT_SECONDS = 10.0
 IMPORT_SECONDS_LARGE = 60.0    # for an exercise that needs a package as large as torch
@@ -59,7 +62,11 @@ def run_file(path: Path, exercise: Exercise, thorough: bool, seed: str) -> Verdi
 
 
 def _source(path: Path) -> bytes:
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise CannotJudge(f"{str(path)[:60]}… cannot be a file here ({error.strerror}); give the path of the Python file.") from None
+    if not there:
         raise CannotJudge(f"There is no file {path}; give the path of the Python file that defines it.")
     if not path.is_file():
         raise CannotJudge(f"{path} is not a file; give the path of the Python file that defines it.")
@@ -76,7 +83,9 @@ def _compile(source: bytes, path: Path) -> None:
         where = f", line {error.lineno}" if error.lineno else ""
         raise CannotJudge(f"{path}{where} is not valid Python ({error.msg}); run `python {path}` to see the place.") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise CannotJudge(f"{path} is not valid Python ({error}); save it as plain UTF-8 text.") from None
+        if isinstance(error, ValueError):
+            raise CannotJudge(f"{path} is not valid Python ({error}); save it as plain UTF-8 text.") from None
+        raise CannotJudge(f"{path} cannot be compiled: something in it is nested too deeply, or very large; write it in smaller parts.") from None
 
 
 def _died(path: Path, exercise: Exercise, thorough: bool, seed: str, where: tuple[int, int], code: int | None) -> Verdict:
@@ -106,7 +115,7 @@ def _run(path: Path, exercise: Exercise, thorough: bool, seed: str, shared: int)
     command = [sys.executable, "-c", "from autograder.child import main; main()", str(path.resolve()), exercise.id, str(int(thorough)), seed, str(write), str(shared)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]), "PYTHONDONTWRITEBYTECODE": "1"}
     _adopt_orphans()
-    with tempfile.TemporaryDirectory(prefix="judge-") as scratch:
+    with _ended_in_order(), tempfile.TemporaryDirectory(prefix="judge-") as scratch:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write, shared), start_new_session=True, cwd=scratch, env=env)
         os.close(write)
         try:
@@ -118,6 +127,24 @@ def _run(path: Path, exercise: Exercise, thorough: bool, seed: str, shared: int)
             os.close(read)
             _end(child)
     return answer, code
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Who ends the judge by SIGTERM or SIGHUP ends the child and its folder too."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            before[number] = signal.signal(number, _leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _patience(exercise: Exercise) -> float:
@@ -196,6 +223,7 @@ def _children() -> list[int]:
 
 def main() -> None:
     """Load the file, drive what it defines, write one line of JSON to the pipe, and go."""
+    _die_with_parent()
     path, id, thorough, seed, pipe, shared = sys.argv[1:7]
     sys.argv = [path]
     _limit()
@@ -203,7 +231,7 @@ def main() -> None:
     counter = mmap.mmap(int(shared), 8)
     pack_into = struct.pack_into
     try:
-        found = _load(path, exercise.name)
+        found = _load(path, exercise.name, exercise.kind)
         answer = {"transcript": record(exercise, found, thorough == "1", seed, lambda play, row: pack_into("<II", counter, 0, play, row))}
     except (CannotJudge, Missing) as error:
         answer = {"trouble": str(error)}
@@ -211,6 +239,14 @@ def main() -> None:
         answer = {"trouble": f"{path} raises {type(error).__name__} while it is judged; it should only define `{exercise.name}`."}
     _write(int(pipe), json.dumps(answer).encode() + b"\n")
     os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Linux: whatever ends the judge, even SIGKILL, ends this process."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 def _write(pipe: int, data: bytes) -> None:
@@ -228,7 +264,7 @@ def _limit() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _load(path: str, name: str) -> object:
+def _load(path: str, name: str, exercise_kind: str) -> object:
     space = {"__name__": "submission", "__file__": path, "__builtins__": __builtins__}
     # A dataclass or a pickle looks its module up by name.
     import types
@@ -245,7 +281,9 @@ def _load(path: str, name: str) -> object:
     if name not in module.__dict__:
         raise CannotJudge(f"{path} does not define `{name}`; the exercise asks for exactly that name.")
     found = module.__dict__[name]
-    if not callable(found) and not isinstance(found, dict):
+    if exercise_kind == "answers" and (isinstance(found, (list, tuple, str)) or not hasattr(type(found), "__getitem__")):
+        raise CannotJudge(f"`{name}` in {path} is {show(found)}, not a dict of answers; write it as in the lesson, each answer under its name.")
+    if exercise_kind != "answers" and not callable(found):
         raise CannotJudge(f"`{name}` in {path} is not something that can be called; define a class or a function of that name.")
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -23,6 +24,21 @@ MODULES = {"lessons": "lessons", "prose": "prose", "sample-class": "sample", "co
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; the exit status is 0 for success, 1 for a failed check, 2 for something that cannot be done."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")    # a terminal may know fewer characters than a name has
+    try:
+        status = _main(argv)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())    # nobody reads on; Python flushes once more at its end
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _main(argv: list[str] | None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if argv and argv[0] in STAFF:
         return _staff(argv[0], argv[1:])
@@ -75,7 +91,7 @@ def _judge(args: argparse.Namespace) -> int:
     except KeyError as error:
         return _cannot(args, str(error.args[0]))
     try:
-        verdict = run_file(args.file, exercise, not args.quick, args.seed)
+        verdict = run_file(args.file, exercise, not args.quick, args.seed.encode("utf-8", "backslashreplace").decode())
     except CannotJudge as error:
         return _cannot(args, str(error))
     if args.json:

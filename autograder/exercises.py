@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 
 from autograder.histories import ALL, LESSON_01
+from autograder.promises import eviction, manager, prefixes
 from autograder.promises import functions as f
-from autograder.promises import manager
 from autograder.promises import tensors as t
 from autograder.promises.base import Promise
-from autograder.promises.functions import Question, question_promise
+from autograder.promises.questions import Question, question_promise
 from autograder.prompts.questions import of_lesson
 
 
@@ -102,7 +102,7 @@ _answers(
 _function(f"{L1}/blocks_needed", f.BLOCKS_NEEDED, 0.75, 0.75, 0.5)
 _function(f"{L1}/slack", f.SLACK, 1, 1)
 _function(f"{L1}/slack_fraction", f.SLACK_FRACTION, 1.5, 0.5)
-_function(f"{L1}/largest_hole", f.LARGEST_HOLE, 1, 1.5, 0.5)
+_function(f"{L1}/largest_hole", f.LARGEST_HOLE, 1, 1.25, 0.5, 0.25)
 _manager(
     f"{L1}/BlockManager", LESSON_01,
     {
@@ -121,12 +121,12 @@ _answers(
     Question("saved", "blocks saved", lambda v: v == (3 - 1) * (40 // 16), "Each request after the first saves the full shared blocks."),
     Question("saved_one_request", "blocks saved when there is one request only", lambda v: v == (1 - 1) * (40 // 16), "Nobody is there to share with."),
 )
-_function(f"{L2}/full_shared_blocks", f.FULL_SHARED_BLOCKS, 1, 1)
-_function(f"{L2}/blocks_without_sharing", f.BLOCKS_WITHOUT_SHARING, 1.5, 0.5)
-_function(f"{L2}/blocks_with_sharing", f.BLOCKS_WITH_SHARING, 1, 2)
-_function(f"{L2}/can_share", f.CAN_SHARE, 0.5, 0.75, 0.75, 0.75, 0.25)
-_function(f"{L2}/block_keys", f.BLOCK_KEYS, 1, 1, 2)
-_function(f"{L2}/match_prefix", f.MATCH_PREFIX, 1.25, 0.75)
+_function(f"{L2}/full_shared_blocks", prefixes.FULL_SHARED_BLOCKS, 1, 1)
+_function(f"{L2}/blocks_without_sharing", prefixes.BLOCKS_WITHOUT_SHARING, 1.5, 0.5)
+_function(f"{L2}/blocks_with_sharing", prefixes.BLOCKS_WITH_SHARING, 1, 2)
+_function(f"{L2}/can_share", prefixes.CAN_SHARE, 0.5, 0.75, 0.75, 0.75, 0.25)
+_function(f"{L2}/block_keys", prefixes.BLOCK_KEYS, 1, 1, 2)
+_function(f"{L2}/match_prefix", prefixes.MATCH_PREFIX, 1.25, 0.75)
 _answers(
     f"{L2}/understanding", 3,
     Question("unrelated_models", "may two unrelated models share a block because the text looks identical", lambda v: v == 0, "A block holds keys and values; other weights give other keys and values."),
@@ -153,7 +153,7 @@ _manager(
         "size": 0.25, "counts": 0.25, "conservation": 0.25, "succeeds": 0.75, "used-counts-once": 0.5,
     },
 )  # fmt: skip
-_function(f"{L3}/eviction_order", f.EVICTION_ORDER, 1, 1.5, 1.5, 1)
+_function(f"{L3}/eviction_order", eviction.EVICTION_ORDER, 1, 1.25, 1.25, 1, 0.5)
 _predictions(L3, 2)
 TOKEN = 2 * 3 * 4 * 24 * 4    # bytes that a token leaves in lesson 4's model: keys and values, layers, heads, head dimension, bytes per number
 _answers(

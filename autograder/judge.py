@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,17 @@ from autograder.exercises import Exercise
 from autograder.histories import Play
 from autograder.promises.base import Broken, Promise
 from autograder.promises.functions import Case
-from autograder.promises.manager import EVERY_ROW, Step
+from autograder.promises.manager import EVERY_ROW, HOW, Step
 from autograder.record import Outcome, State, show
 
 if TYPE_CHECKING:
     from autograder.misconceptions import Misconception
 
 UNWRITTEN = "NotImplementedError"
+SEPARATE = "managers-are-separate"
 EVIDENCE = 200  # broken steps kept for naming the mistake
+HELD = 200  # first and last held steps of a verb, to see where a mistake was not made
+HEAVY = 400  # numbers; calls with more in their arguments are judged, and tell nothing new of the mistake
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,13 @@ class Breach:
     actual: str
     before: State | None = None
     after: State | None = None
+    calls: int = 0  # that led there, if they are more than the lines of the history
+    raised: str = ""  # the call and its exception, if that is one that the contract does not know
+    hint: str | None = None  # instead of the promise's
 
     @property
     def length(self) -> int:
-        return len(self.history)
+        return self.calls or len(self.history)
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,13 @@ class PromiseVerdict:
     breach: Breach | None = None
     why_not: str = ""
 
+    @property
+    def hint(self) -> str:
+        """What helps: nothing about blocks where the code fails for another reason."""
+        if self.breach and self.breach.hint is not None:
+            return self.breach.hint
+        return "" if self.breach and self.breach.raised else self.promise.hint
+
     def to_dict(self) -> dict:
         return {
             "id": self.promise.id,
@@ -55,7 +69,7 @@ class PromiseVerdict:
             "history": self.breach.history if self.breach else [],
             "expected": self.breach.expected if self.breach else "",
             "actual": self.breach.actual if self.breach else self.why_not,
-            "hint": "" if self.held else self.promise.hint,
+            "hint": "" if self.held else self.hint,
         }
 
 
@@ -70,6 +84,7 @@ class Verdict:
     stopped: list[str] = field(default_factory=list)
     trouble: str = ""
     evidence: list[Step] | list[Case] = field(default_factory=list, repr=False)  # what broke, simplest first; from sound states only
+    held: Callable[[], Iterable[Step] | Iterable[Case]] = field(default=tuple, repr=False)  # what did not break; asked for only when a mistake is to be named
 
     @property
     def passed(self) -> bool:
@@ -81,8 +96,11 @@ class Verdict:
 
     @property
     def broken(self) -> list[PromiseVerdict]:
-        """Broken promises, the one with the shortest history first; the order of the list decides between equals."""
-        return sorted((p for p in self.promises if p.breach), key=lambda p: p.breach.length)
+        """Broken promises, the one with the shortest history first; the order of the list decides between equals.
+
+        An exception that is none of the contract's comes before all others: until that is mended little can be said.
+        """
+        return sorted((p for p in self.promises if p.breach), key=lambda p: (not p.breach.raised, p.breach.length))
 
     def score(self, max_points: float) -> float:
         """Points for the promises that held, as a share of max_points; all of them only if every promise held."""
@@ -114,7 +132,7 @@ class Verdict:
         from autograder.tell import advice
 
         promises = [p.to_dict() for p in self.promises]
-        if self.mistake and self.broken:
+        if self.broken:
             first = next(p for p in promises if p["id"] == self.broken[0].promise.id)
             first["hint"] = advice(self)
         return {
@@ -136,23 +154,53 @@ def not_answered(exercise: Exercise, trouble: str) -> Verdict:
 # ---- managers --------------------------------------------------------------------------------------------------
 
 
-def call_text(op: tuple) -> str:
+def call_text(op: tuple, who: str = "m") -> str:
     """An operation as the learner would write it."""
     verb, *args = op
     if verb == "twin":
         return 'other = BlockManager(…); other.allocate("z", 1)'
-    return f"m.{verb}({', '.join(show(a) for a in args)})"
+    return f"{who}.{verb}({', '.join(show(a) for a in args)})"
 
 
 def history_text(play: Play, row: int) -> list[str]:
-    return [f"m = BlockManager({play.num_blocks}, {play.block_size})", *(call_text(play.ops[r]) for r in play.path(row))]
+    """The calls that lead to a row. Where there are two managers the second is called `other`."""
+    lines = [f"m = BlockManager({play.num_blocks}, {play.block_size})"]
+    for r in play.path(row):
+        op, who = play.ops[r], "other" if play.roots[r] else "m"
+        if op[0] == "new":
+            lines.append(f"other = BlockManager({', '.join(map(str, play.shape(r)))})")
+        else:
+            lines += _lines(op, who)
+    return lines
+
+
+def _lines(op: tuple, who: str) -> list[str]:
+    """One operation as lines; of a burst the first calls and the last."""
+    calls = op[1] if op[0] == "burst" else (op,)
+    texts = [call_text(call, who) for call in calls[:6]]
+    if len(calls) <= 7:
+        return [*texts, *(call_text(call, who) for call in calls[6:])]
+    return [*texts, f"…  {len(calls) - 7} more calls like these", call_text(calls[-1], who)]
 
 
 def _step(play: Play, row: int, rows: Rows) -> Step:
     outcome, used, state = rows.rows[row]
     parent = play.parents[row]
     before = None if parent is None else rows.states[rows.rows[parent][2]]
-    return Step(play.num_blocks, play.block_size, play.ops[row], rows.outcomes[outcome], rows.outcomes[used], before, rows.states[state])
+    return Step(*play.shape(row), play.ops[row], rows.outcomes[outcome], rows.outcomes[used], before, rows.states[state])
+
+
+KNOWN = ("MemoryError", "KeyError", UNWRITTEN, "changed")
+
+
+def _raised(step: Step, id: str, history: list[str]) -> str:
+    """What raised, if it is no exception that the contract knows."""
+    if id == "used-counts-once":
+        outcome, call = step.used, "m.used()"
+    else:
+        at = len(step.answers) if step.verb == "burst" else 0
+        outcome, call = step.outcome, call_text(step.op[1][at]) if step.verb == "burst" and at < len(step.op[1]) else history[-1].removeprefix("m = ")
+    return f"{call} raises {outcome.exception}" if outcome.error and outcome.error not in KNOWN else ""
 
 
 class _ManagerJudge:
@@ -163,8 +211,12 @@ class _ManagerJudge:
         self.stubs: dict[str, list[tuple]] = {}  # operation → where it raised NotImplementedError
         self.seen: set[str] = set()
         self.evidence: list[Step] = []
-        self._memo: dict[tuple, list | bool] = {}
-        self._concerned = {verb: [p for p, _ in exercise.graded() if verb in p.verbs] for verb in EVERY_ROW}
+        self._memo: dict[tuple, tuple | bool] = {}
+        self._concerned: dict[tuple[str, str], list[Promise]] = {
+            (verb, how): [p for p, _ in exercise.graded() if verb in p.verbs and how in p.when] for verb in EVERY_ROW for how in HOW
+        }
+        self._noted: set[tuple] = set()
+        self._sound: list[tuple] = []  # where steps held, each once
 
     def play(self, play: Play, rows: Rows) -> None:
         """Rows behind a broken or unwritten one are left out: their state before is already wrong."""
@@ -176,10 +228,11 @@ class _ManagerJudge:
                 spoilt.add(row)
                 continue
             before = None if parent is None else rows.rows[parent][2]
-            key = (play.ops[row], outcome, used, before, state)
+            key = (play.ops[row], outcome, used, before, state, play.second and play.roots[row])
             verb = play.ops[row][0]
             if rows.outcomes[outcome].error == UNWRITTEN:
-                self.stubs.setdefault(verb, []).append((play, row, rows))
+                stub = _step(play, row, rows)
+                self.stubs.setdefault(stub.op[1][len(stub.answers)][0] if verb == "burst" and len(stub.answers) < len(stub.op[1]) else verb, []).append((play, row, rows))
                 spoilt.add(row)
                 continue
             if rows.outcomes[used].error == UNWRITTEN:
@@ -190,31 +243,45 @@ class _ManagerJudge:
             if results is None:
                 step = _step(play, row, rows)
                 results = self._memo[key] = self._judge(step)
-                self._keep(step, results)
+                if not play.second:
+                    self._keep(step, results[1])
             if not self._note(results, play, row, rows):
                 spoilt.add(row)
-            elif not any(isinstance(result, Broken) for _, result in results):
+            elif not results[1]:
                 self._memo[key] = True
+                self._sound.append((play, row, rows))
 
-    def _keep(self, step: Step, results: list[tuple[Promise, object]]) -> None:
+    def _keep(self, step: Step, broken: list[tuple[Promise, Broken]]) -> None:
         """A step that broke a promise is evidence of a mistake."""
-        broken = frozenset(promise.id for promise, result in results if isinstance(result, Broken))
-        if broken and len(self.evidence) < EVIDENCE:
-            self.evidence.append(replace(step, broken=broken))
+        if broken and step.verb != "burst" and len(self.evidence) < EVIDENCE:
+            self.evidence.append(replace(step, broken=frozenset(promise.id for promise, _ in broken)))
 
-    def _judge(self, step: Step, stub: bool = True) -> list[tuple[Promise, object]]:
-        """What each promise says of this step: only those that say something. stub: an unwritten `used` is not judged."""
+    def _judge(self, step: Step, stub: bool = True) -> tuple[tuple[str, ...], list[tuple[Promise, Broken]]]:
+        """The promises that held in this step, by id, and those that broke. stub: an unwritten `used` is not judged."""
         if step.after.problem is not None and "readable" in self.exercise.weights:
             promise = self.exercise.promises["readable"]
-            return [(promise, promise.test(step))]
-        results = []
-        for promise in self._concerned[step.verb]:
+            if step.verb == "new" and step.outcome.error:
+                promise = self.exercise.promises["succeeds"]    # what was not made cannot be read
+            return (), [(promise, promise.test(step))]
+        held, broken = [], []
+        for promise in self._concerned[step.verb, step.how]:
             if promise.id == "used-counts-once" and stub and step.used.error == UNWRITTEN:
                 continue
             result = promise.test(step)
-            if result is not None:
-                results.append((promise, result))
-        return results
+            if result is True:
+                held.append(promise.id)
+            elif result is not None:
+                broken.append((promise, result))
+        return tuple(held), broken
+
+    def held(self) -> list[Step]:
+        """Steps that held, of the verbs in which something broke: the first and the last of each."""
+        places: dict[str, list[tuple]] = {step.verb: [] for step in self.evidence}
+        for place in self._sound:
+            verb = place[0].ops[place[1]][0]
+            if verb in places:
+                places[verb].append(place)
+        return [_step(*place) for found in places.values() for place in (*found[:HELD], *found[HELD:][-HELD:])]
 
     @property
     def unwritten(self) -> list[str]:
@@ -230,24 +297,36 @@ class _ManagerJudge:
                 for play, row, rows in places[:EVIDENCE]:
                     step = _step(play, row, rows)
                     results = self._judge(step, stub=False)
-                    self._keep(step, results)
+                    self._keep(step, results[1])
                     self._note(results, play, row, rows)
 
-    def _note(self, results: list, play: Play, row: int, rows: Rows) -> bool:
+    def _note(self, results: tuple, play: Play, row: int, rows: Rows) -> bool:
+        held, broken = results
         good = True
         verb = play.ops[row][0]
-        for promise, result in results:
-            if isinstance(result, Broken):
-                good = good and not promise.spoils
-                known = self.breaches.get(promise.id)
-                if known is None or len(play.path(row)) + 1 < known.length:
-                    step = _step(play, row, rows)
-                    self.breaches[promise.id] = Breach(history_text(play, row), result.expected, result.actual, step.before, step.after)
-            else:
-                self.held_on[promise.id].add(verb)
-        if good:
-            self.seen.add(verb)
+        for promise, result in broken:
+            good = good and not promise.spoils
+            self._breach(promise.id, result, play, row, rows)
+        if (verb, held, good) not in self._noted:
+            self._noted.add((verb, held, good))
+            for id in held:
+                self.held_on[id].add(verb)
+            if good:
+                self.seen.add(verb)
         return good
+
+    def _breach(self, id: str, result: Broken, play: Play, row: int, rows: Rows) -> None:
+        """The shortest history that breaks a promise is kept. What breaks only beside a second manager is that manager's doing."""
+        if play.second:
+            if self.breaches and id != SEPARATE or SEPARATE in self.breaches:
+                return
+            result = Broken(f"with a second manager beside it as without: {result.due}", result.actual)
+            id = SEPARATE
+        known = self.breaches.get(id)
+        if known is None or play.calls(row) < known.length:
+            step = _step(play, row, rows)
+            history = history_text(play, row)
+            self.breaches[id] = Breach(history, result.due, result.actual, step.before, step.after, play.calls(row), _raised(step, id, history), result.hint)
 
     def promise(self, promise: Promise, points: float) -> PromiseVerdict:
         breach = self.breaches.get(promise.id)
@@ -276,7 +355,7 @@ def judge_manager(exercise: Exercise, plays: list[Play], transcript: Transcript)
     if "allocate" in unwritten:
         # Before anything can be allocated nothing else can be seen working.
         verdicts = [v if v.breach else PromiseVerdict(v.promise, v.points, False, why_not="not seen yet: `allocate` is not written") for v in verdicts]
-    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped, evidence=judge.evidence)
+    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped, evidence=judge.evidence, held=judge.held)
 
 
 # ---- functions and answers -------------------------------------------------------------------------------------
@@ -288,6 +367,13 @@ def cases_of(exercise: Exercise, thorough: bool, seed: str) -> list:
     return list(exercise.function.cases(thorough, rng))
 
 
+def _weight(args: object) -> int:
+    """Roughly how many numbers and names the arguments are."""
+    if isinstance(args, State):
+        return len(args.free) + len(args.ref)
+    return sum(map(_weight, args)) if isinstance(args, (list, tuple, set, dict)) else 1
+
+
 def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
     """The verdict on what a function gave for these cases."""
     function = exercise.function
@@ -295,6 +381,7 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
     held: set[str] = set()
     unwritten = bool(calls.outcomes) and all(outcome.error == UNWRITTEN for outcome in calls.outcomes)
     evidence: list[Case] = []
+    sound: list[Case] = []
     for args, outcome in zip(cases, calls.outcomes, strict=False):
         if unwritten:
             break
@@ -304,18 +391,23 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
             result = promise.test(case)
             if isinstance(result, Broken):
                 broken.add(promise.id)
-                breaches.setdefault(promise.id, Breach(function.written(exercise.name, args), result.expected, result.actual))
+                if promise.id not in breaches:
+                    lines = function.written(exercise.name, args)
+                    raised = f"{lines[-1]} raises {outcome.exception}" if outcome.error and outcome.error != UNWRITTEN else ""
+                    breaches[promise.id] = Breach(lines, result.due, result.actual, raised=raised, hint=result.hint)
             elif result is not None:
                 held.add(promise.id)
-        if broken and len(evidence) < EVIDENCE:
+        if broken and len(evidence) < EVIDENCE and _weight(args) <= HEAVY:
             evidence.append(replace(case, broken=frozenset(broken)))
+        if not broken and len(sound) < EVIDENCE:
+            sound.append(case)
     stopped = [] if calls.stopped is None else function.written(exercise.name, cases[calls.stopped])
     why = "not written yet" if unwritten else "not seen working"
     verdicts = [
         PromiseVerdict(p, w, p.id in held and p.id not in breaches and not unwritten, breaches.get(p.id), "" if p.id in held and not unwritten else why)
         for p, w in exercise.graded()
     ]
-    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped, evidence=evidence)
+    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped, evidence=evidence, held=lambda: [case for case in sound if _weight(case.args) <= HEAVY])
 
 
 def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
@@ -327,7 +419,7 @@ def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:
             open_questions.append(promise.id)
             verdicts.append(PromiseVerdict(promise, points, False, why_not="not answered yet"))
         elif isinstance(result, Broken):
-            verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.expected, result.actual)))
+            verdicts.append(PromiseVerdict(promise, points, False, Breach([promise.id], result.due, result.actual, hint=result.hint)))
             evidence.append(Case(promise.id, outcome, frozenset({promise.id})))
         else:
             verdicts.append(PromiseVerdict(promise, points, True))

@@ -13,8 +13,9 @@ from autograder import tokens as look
 from autograder.checks import exercise_named
 from autograder.drive import Rows, drive_manager, listening
 from autograder.exercises import Exercise
-from autograder.histories import LESSON_01, Play, manager_plays
+from autograder.histories import LESSON_01, Play
 from autograder.judge import Verdict, history_text, judge_manager
+from autograder.plays import manager_plays
 from autograder.pool import Block, pool_of, summary
 from autograder.record import State, read_state
 from autograder.scenarios import ARRIVED, BEAMS, CONTIGUOUS, PAGED, SCENARIOS, STREAM
@@ -24,6 +25,7 @@ from autograder.widgets.host import show
 
 VERBS = ("allocate", "fork", "append", "release")
 MOST_OPS = 5_000
+MOST_SHOWN = 200  # calls of a history
 
 
 def contiguous(stream: Iterable[tuple] = STREAM, slots: int = 160, longest: int = 64, block: int = 16, title: str = "One stream of requests, two pools", key: str = "contiguous") -> object:
@@ -194,19 +196,17 @@ def _walk() -> Play:
 
 
 def _shortest_breach(manager_class: Callable) -> Play | None:
-    """The shortest of the check's histories that breaks a promise; None if none does."""
+    """The shortest of the check's histories that breaks a promise; None if none does, or only one too long to look at or with two managers."""
     exercise = _exercise(manager_class)
-    plays = manager_plays(exercise.verbs, False, "")
-    with listening():
-        verdict = judge_manager(exercise, plays, drive_manager(manager_class, plays))
-    if not verdict.broken:
-        return None
-    wanted = verdict.broken[0].breach.history
-    for play in plays:
-        for row in range(len(play.ops)):
-            path = play.path(row)
-            if len(path) + 1 == len(wanted) and history_text(play, row) == wanted:
-                return _play(play.num_blocks, play.block_size, [play.ops[r] for r in path])
+    for thorough in (False, True):
+        plays = manager_plays(exercise.verbs, thorough, "")
+        with listening():
+            verdict = judge_manager(exercise, plays, drive_manager(manager_class, plays))
+        for broken in verdict.broken:
+            for play in plays:
+                for row in range(len(play.ops)):
+                    if play.second is None and play.calls(row) == broken.breach.length <= MOST_SHOWN and history_text(play, row) == broken.breach.history:
+                        return _play(play.num_blocks, play.block_size, play.singles(row))
     return None
 
 

@@ -15,7 +15,10 @@ def sentence(verdict: Verdict) -> str:
     if verdict.stopped:
         return f"{name}: the call {verdict.stopped[-1]} did not return in time."
     if verdict.broken:
-        return f"{name} breaks a promise: {verdict.broken[0].promise.statement}"
+        first = verdict.broken[0]
+        if first.breach.raised and not verdict.mistake:
+            return f"{name}: {first.breach.raised.rstrip('.')}."
+        return f"{name} breaks a promise: {first.promise.statement}"
     return f"{name}: {unwritten(verdict)}."
 
 
@@ -26,7 +29,7 @@ def unwritten(verdict: Verdict) -> str:
         return f"not answered yet: {', '.join(parts)}"
     if verdict.exercise.kind == "function" or not verdict.unwritten:
         return "not written yet"
-    return f"not written yet: {', '.join(f'`{p}`' for p in parts)}"
+    return f"not written yet: {', '.join('`__init__`' if p == 'new' else f'`{p}`' for p in parts)}"
 
 
 def text(verdict: Verdict) -> str:
@@ -59,11 +62,11 @@ def advice(verdict: Verdict) -> str:
     mistake = verdict.mistake
     if mistake:
         return f"{mistake.names}. {mistake.refutes} Reread: {mistake.reread(verdict.exercise.id)}."
-    return verdict.broken[0].promise.hint if verdict.broken else ""
+    return verdict.broken[0].hint if verdict.broken else ""
 
 
 def _help(verdict: Verdict) -> list[str]:
-    mistake, hint = verdict.mistake, verdict.broken[0].promise.hint
+    mistake, hint = verdict.mistake, verdict.broken[0].hint
     if mistake:
         return [f"  mistake:  {mistake.names}. {mistake.refutes}", f"  reread:   {mistake.reread(verdict.exercise.id)}"]
     return [f"  hint:     {hint}"] if hint else []

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from autograder.checks import exercise_named, judge, pack, record
 from autograder.drive import drive_manager
-from autograder.histories import ALL, long_random, manager_plays
+from autograder.histories import ALL
 from autograder.judge import judge_manager
+from autograder.plays import long_random, manager_plays
 from autograder.staff.variants import load_reference
 
 ROOT = Path(__file__).resolve().parent.parent

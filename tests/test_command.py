@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +64,8 @@ def test_wrong_work_exits_1_and_shows_the_shortest_call(file):
         ("raise SystemExit(0)\n", "raises SystemExit"),
         ("import os\nos._exit(0)\n", "ends Python while it is loaded"),
         ("blocks_needed = 3\n", "not something that can be called"),
+        ("blocks_needed = {'a': 1}\n", "not something that can be called"),
+        ("if 0: pass\n" + "elif 1: pass\n" * 20_000, "nested too deeply"),
         ("a = '\x00'\n", "not valid Python"),
     ],
 )
@@ -188,3 +192,66 @@ def test_the_reference_manager_and_a_wrong_one_through_the_command(tmp_path):
     done = judge(path, exercise=MANAGER)
     assert done.returncode == 1
     assert "m.fork('a', 'b')" in done.stdout and "← here" in done.stdout
+
+
+# ---- ends and encodings ----------------------------------------------------------------------------------------
+
+
+def test_a_list_in_place_of_answers_is_told_as_that(file):
+    done = judge(file("numbers = [7, 112]\n"), exercise="01_contiguous_vs_paged/numbers")
+    assert done.returncode == 2 and "not a dict of answers" in done.stderr
+
+
+def test_a_path_that_no_system_takes_is_told_in_one_sentence():
+    done = judge("x" * 5_000)
+    assert done.returncode == 2 and "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+STRANGE = "def blocks_needed(n, size):\n    raise ValueError('\\ud800 \\x1b[31m \u5e8f\\nsecond')\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_message_that_the_terminal_cannot_show_is_written_with_escapes(file, options):
+    path = file(STRANGE)
+    command = [sys.executable, "-m", "autograder", "judge", str(path), "--exercise", FUNCTION, *options]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 1 and done.stderr == b""
+    assert b"\x1b" not in done.stdout and b"second" in done.stdout
+    if options:
+        assert json.loads(done.stdout)["passed"] is False
+
+
+def test_a_reader_that_goes_away_and_a_seed_of_odd_bytes_leave_no_traceback(file):
+    path = file(RIGHT)
+    done = subprocess.run(f"{sys.executable} -m autograder judge {path} --exercise {FUNCTION} --seed $'\\xff' | true", shell=True, executable="/bin/bash", capture_output=True, cwd=ROOT, timeout=60)
+    assert b"Traceback" not in done.stderr
+
+
+def runs(pid: str) -> bool:
+    """Whether the process is there and no zombie that waits to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="processes are looked for in /proc, which this system lacks")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_whoever_ends_the_judge_ends_what_it_started(file, tmp_path, number):
+    marker = tmp_path / "started"
+    path = file(f"import os, time\nopen({str(marker)!r}, 'w').write(os.getcwd() + ' ' + str(os.getpid()))\ntime.sleep(100)\n")
+    judging = subprocess.Popen([sys.executable, "-m", "autograder", "judge", str(path), "--exercise", FUNCTION], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not (marker.exists() and " " in marker.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    folder, child = marker.read_text().split()
+    judging.send_signal(number)
+    judging.wait(20)
+    deadline = time.monotonic() + 10
+    while runs(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not runs(child)
+    if number == signal.SIGTERM:
+        assert not os.path.exists(folder)
+    else:
+        os.rmdir(folder)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from autograder.checks import exercise_named, judge, record
 from autograder.drive import drive_manager
-from autograder.histories import ALL, manager_plays
+from autograder.histories import ALL
+from autograder.plays import manager_plays
 from conftest import ROOT, needs_sources
 
 pytestmark = needs_sources

@@ -8,8 +8,9 @@ import pytest
 
 from autograder.checks import exercise_named
 from autograder.drive import drive_manager, listening
-from autograder.histories import every, long_random
+from autograder.histories import every
 from autograder.judge import judge_manager
+from autograder.plays import long_random
 from conftest import ROOT, needs_sources
 
 pytestmark = needs_sources

@@ -309,7 +309,77 @@ def the_class_is_a_function(base):
     return lambda num_blocks, block_size: base(num_blocks, block_size)
 
 
+def an_exception_that_claims_another_class(base):
+    class Full(Exception):
+        __class__ = MemoryError
+
+    class Work(base):
+        def allocate(self, name, n_tokens):
+            try:
+                super().allocate(name, n_tokens)
+            except MemoryError:
+                raise Full from None
+
+    return Work
+
+
+def used_is_right_when_it_is_first_asked(base):
+    class Work(base):
+        asked = None
+
+        def used(self):
+            key = (len(self.free), len(self.seqs))
+            asked, self.asked = self.asked, key
+            return -1 if asked == key else self.num_blocks - len(self.free)
+
+    return Work
+
+
+def names_that_cannot_be_asked_for(base):
+    class Name(str):
+        __eq__ = lambda self, other: self is other  # noqa: E731
+        __hash__ = lambda self: id(self)  # noqa: E731
+
+    class Work(base):
+        @property
+        def seqs(self):
+            return self.__dict__["seqs"]
+
+        @seqs.setter
+        def seqs(self, value):
+            class Shown(dict):
+                def items(self):
+                    return [(Name(name), seq) for name, seq in dict.items(self)]
+
+                def __getitem__(self, name):
+                    if sys._getframe(1).f_code.co_filename == record.__file__:
+                        raise KeyError(name)
+                    return dict.__getitem__(self, name)
+
+            self.__dict__["seqs"] = Shown(value)
+
+    return Work
+
+
+def every_name_twice(base):
+    class Work(base):
+        @property
+        def seqs(self):
+            return self.__dict__["seqs"]
+
+        @seqs.setter
+        def seqs(self, value):
+            class Shown(dict):
+                def items(self):
+                    return [(name, each) for name, seq in dict.items(self) for each in ({"blocks": [99], "len": 99}, seq)]
+
+            self.__dict__["seqs"] = Shown(value)
+
+    return Work
+
+
 TRICKS = [
+    an_exception_that_claims_another_class, used_is_right_when_it_is_first_asked, names_that_cannot_be_asked_for, every_name_twice,
     equal_to_everything, result_is_not_implemented_but_equal, well_behaved_only_at_first, detects_the_judge, shy_dict, fickle_free,
     counts_as_lies, counts_as_fractions, counts_as_infinity, counts_as_text, endless_free, endless_table, generator_for_free,
     answers_any_attribute, mapping_of_any_key, recursion, table_of_itself, patched_builtins, patched_reader, raises_base_exceptions,
@@ -343,6 +413,14 @@ def test_a_trick_does_not_make_wrong_work_pass(trick, wrong, tmp_path):
     verdict = judge_packed(data and {"exercise": MANAGER, "thorough": True, "nonce": "seed", "packed": pack(data)}, exercise=MANAGER, nonce="seed", thorough=True)
     assert not verdict.passed
     assert verdict.score(16) < 16
+
+
+OWN = [an_exception_that_claims_another_class, used_is_right_when_it_is_first_asked, names_that_cannot_be_asked_for, every_name_twice]
+
+
+@pytest.mark.parametrize("trick", OWN, ids=lambda t: t.__name__)
+def test_a_trick_that_is_wrong_by_itself_does_not_pass(trick):
+    assert not verdict_on(trick(made("right"))).passed
 
 
 def test_right_work_behind_a_factory_or_a_subclass_passes():

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from autograder.misconceptions import answers, append, eviction, fork, functions, manager, prefixes, release, tensors
 from autograder.misconceptions.base import Misconception
+from autograder.misconceptions.situation import contradicted, other_used
 from autograder.promises.manager import Step
 
 __all__ = ["CATALOGUE", "Misconception", "diagnose", "page"]
 
 PARTS = (fork, append, manager, release, functions, prefixes, eviction, answers, tensors)
 CATALOGUE: dict[str, Misconception] = {id: m for part in PARTS for id, m in part.ALL.items()}
+USED = 60  # held steps that are asked what a mistake in `used()` would have said
 MOST = 0.8  # of the evidence, for a mistake that is not alone
 
 
@@ -28,11 +30,23 @@ def diagnose(verdict) -> Misconception | None:
     likely = [m for m in CATALOGUE.values() if verdict.exercise.id in m.exercises and m.explains(evidence[0]) and m.fits(evidence)]
     explained = {m.id: sum(map(m.explains, evidence)) for m in likely}
     for m in likely:
-        if explained[m.id] == len(evidence):
+        if explained[m.id] == len(evidence) and not _spared(m, verdict):
             return m
     best = max(explained.values(), default=0)
     first, *others = [m for m in likely if explained[m.id] == best] or [None]
-    return first if best >= MOST * len(evidence) and not others and _stands_alone(first, verdict) else None
+    return first if MOST * len(evidence) <= best < len(evidence) and not others and _stands_alone(first, verdict) and not _spared(first, verdict) else None
+
+
+def _spared(mistake: Misconception, verdict) -> bool:
+    """Whether something held that this mistake would have broken."""
+    held = verdict.held()
+    if mistake.spared is not None and any(map(mistake.spared, held)):
+        return True
+    if mistake.by_chance or not isinstance(verdict.evidence[0], Step):
+        return False
+    if verdict.evidence[0].broken == {"used-counts-once"}:
+        return any(other_used(mistake.explains, step) for step in held[:USED])
+    return contradicted([step for step in verdict.evidence if mistake.explains(step)], held)
 
 
 def _stands_alone(mistake: Misconception, verdict) -> bool:

@@ -168,6 +168,7 @@ def _wrote_into_shared(step: Step) -> bool:
     "Without room it writes into the shared block",
     "A full pool is no leave to write into a block that others read: their text would go wrong without an error. If no block is free for the copy, `MemoryError` is the answer.",
     UNDERSTANDING,
+    spared=lambda explains, held: held.verb == "append" and held.no_room and not held.at_boundary,
 )
 def full_pool_writes_into_shared(step: Step) -> bool:
     return _wrote_into_shared(step) and step.no_room
@@ -198,6 +199,7 @@ def copy_missed_before_boundary(step: Step) -> bool:
     "A shared block is written in place",
     "The others still read the block. They would find the writer's token in their own text, with no error raised; so a block with a count above 1 is copied before the write.",
     IDEA,
+    spared=lambda explains, held: held.how == "copy",
 )
 def writes_into_shared(step: Step) -> bool:
     return _wrote_into_shared(step)
@@ -250,6 +252,7 @@ def copies_if_anything_is_shared(step: Step) -> bool:
     "A copy protects the other owners, and at count 1 there are none, even if the block was shared before. The last owner writes in place: with n owners there are n − 1 copies.",
     UNDERSTANDING,
     clear=lambda step: step.outcome.error is None,
+    by_chance=True,
 )
 def copies_though_alone(step: Step) -> bool:
     return _copied_alone(step)

@@ -7,13 +7,20 @@ from collections.abc import Callable
 
 from autograder.misconceptions.base import Misconception, recorder
 from autograder.misconceptions.functions import L3
-from autograder.promises.functions import Case, _given
+from autograder.promises.eviction import given
+from autograder.promises.functions import Case
 
 EVICT = "When memory runs out: what to give up first"
 
 ALL: dict[str, Misconception] = {}
 
-evict = recorder(ALL, f"{L3}/eviction_order")
+
+def _other_order(explains: Callable[[Case], bool], held: Case) -> bool:
+    """Whether the mistake gives another order here than the right one that was given."""
+    return not explains(held)
+
+
+evict = recorder(ALL, f"{L3}/eviction_order", spared=_other_order)
 
 
 def _index(case: Case) -> dict[int, int]:
@@ -23,7 +30,7 @@ def _index(case: Case) -> dict[int, int]:
 
 def _ascending(case: Case, rank: Callable[[int], tuple]) -> bool:
     """Whether the order has each block in use once, and this rank never falls in it."""
-    state, order = _given(case)
+    state, order = given(case)
     return order is not None and sorted(order) == sorted(state.ref) and all(rank(x) <= rank(y) for x, y in itertools.pairwise(order))
 
 
@@ -34,7 +41,7 @@ def _ascending(case: Case, rank: Callable[[int], tuple]) -> bool:
     EVICT,
 )
 def free_blocks_evicted(case: Case) -> bool:
-    return sorted(_given(case)[1] or ()) == list(range(case.args[1]))
+    return sorted(given(case)[1] or ()) == list(range(case.args[1]))
 
 
 @evict(
@@ -44,7 +51,7 @@ def free_blocks_evicted(case: Case) -> bool:
     EVICT,
 )
 def shared_block_twice(case: Case) -> bool:
-    state, order = _given(case)
+    state, order = given(case)
     return sorted(order or ()) == sorted(block for table, _ in state.seqs.values() for block in table)
 
 
@@ -55,7 +62,7 @@ def shared_block_twice(case: Case) -> bool:
     EVICT,
 )
 def shared_blocks_kept(case: Case) -> bool:
-    state, order = _given(case)
+    state, order = given(case)
     return order is not None and sorted(order) == sorted(block for block, count in state.ref.items() if count == 1)
 
 
@@ -66,7 +73,7 @@ def shared_blocks_kept(case: Case) -> bool:
     EVICT,
 )
 def sequence_by_sequence(case: Case) -> bool:
-    state, order = _given(case)
+    state, order = given(case)
     return order == list(dict.fromkeys(block for table, _ in state.seqs.values() for block in reversed(table)))
 
 

@@ -109,6 +109,7 @@ def fork_counts_last_only(step: Step) -> bool:
     "A fork raises no count",
     "Copying the table alone is not sharing: the counts have to say that two tables point at each block now. Otherwise the first writer thinks that it is alone, and the first to end frees the other's blocks.",
     IDEA,
+    spared=lambda explains, held: held.done("fork") and bool(held.before.seqs[held.source][0]),
 )
 def fork_counts_nothing(step: Step) -> bool:
     return step.done("fork") and _counted(step, ())

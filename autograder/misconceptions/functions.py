@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from autograder.misconceptions.base import Misconception, recorder
-from autograder.promises.functions import Case, _fewest, _holes
+from autograder.promises.functions import CHANGED, Case, drawn, fills, fits, holds
+from autograder.record import Outcome
 
 L1, L2, L3, L4 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write", "04_real_cache"
 BOUNDARY = "Predict first: the block boundary"
@@ -16,17 +20,53 @@ ALL: dict[str, Misconception] = {}
 
 
 def _value(case: Case) -> int | float | None:
-    """The number that came back; None stands for anything else."""
-    return case.value if case.outcome.error is None and type(case.value) in (int, float) else None
+    """The number that came back; None stands for anything else, and for a call that also did what it must not."""
+    return case.value if case.outcome.error is None and case.outcome.message != CHANGED and type(case.value) in (int, float) else None
+
+
+def would_differ(explains: Callable[[Case], bool], held: Case) -> bool:
+    """Whether the mistake gives another answer here than the right one that was given.
+
+    Looked for among the whole numbers and shares that a mistake is likely to give, and among ways to fail.
+    """
+    if sum(len(a) for a in held.args if hasattr(a, "__len__")) > 60:
+        return False
+    return not explains(held) and any(explains(Case(held.args, outcome, ANY)) for outcome in (*_likely(held.args), *ODD))
+
+
+ANY = frozenset({"any"})
+ODD = (Outcome(None), Outcome({"shown": "[]"}), Outcome({"shown": "[1]"}), *(Outcome(error=error) for error in ("ValueError", "IndexError", "TypeError", "ZeroDivisionError")))
+
+
+@functools.lru_cache(maxsize=512)
+def _likely_numbers(numbers: tuple[int, ...]) -> tuple[Outcome, ...]:
+    values: set[float] = {*range(-20, 60)}
+    for n in numbers:
+        values.update((n, n - 1, n + 1, 100 * n))
+    if len(numbers) == 2 and 0 < numbers[0] <= 64 and 0 < numbers[1] <= 16:
+        tokens, size = numbers
+        for below in (tokens, size, tokens + -tokens % size):
+            for share in (part / below for part in range(size + 1)):
+                values.update((share, 100 * share, 1 - share, *(round(share, digits) for digits in range(1, 9))))
+    return tuple(map(Outcome, values))
+
+
+def _likely(args: tuple) -> tuple[Outcome, ...]:
+    return _likely_numbers(tuple(a for a in args if type(a) is int))
 
 
 def _near(x: float | None, y: float) -> bool:
     return x is not None and abs(x - y) <= 1e-9 * max(1.0, abs(y))
 
 
-def _full(tokens: int, block: int) -> int:
-    """Blocks that the tokens fill to the last slot."""
-    return _fewest(tokens + 1, block) - 1
+def _holds(case: Case, parts: list[int], block: int, off: int = 0) -> bool:
+    """Whether the answer, less off, is the number of blocks that these token counts need, each rounded up by itself."""
+    return _value(case) is not None and holds(_value(case) - off, parts, block)
+
+
+def _fills(case: Case, parts: list[int], block: int, off: int = 0) -> bool:
+    """Whether the answer, less off, is the number of blocks that these token counts fill to the last slot."""
+    return _value(case) is not None and fills(_value(case) - off, parts, block)
 
 
 def _nearest(k: float | None, tokens: int, block: int) -> bool:
@@ -36,7 +76,12 @@ def _nearest(k: float | None, tokens: int, block: int) -> bool:
 
 # ---- lesson 01 -------------------------------------------------------------------------------------------------
 
-blocks = recorder(ALL, f"{L1}/blocks_needed")
+def _whole(x: float) -> float | None:
+    """The whole number that x is, but for the last digits of a division."""
+    return round(x) if _near(x, round(x)) else None
+
+
+blocks = recorder(ALL, f"{L1}/blocks_needed", spared=would_differ)
 
 
 @blocks(
@@ -57,7 +102,7 @@ def block_for_no_tokens(case: Case) -> bool:
     clear=lambda case: case.args[0] > 0,
 )
 def one_more_than_full_blocks(case: Case) -> bool:
-    return case.args[0] % case.args[1] == 0 and _near(_value(case), _full(*case.args) + 1)
+    return case.args[0] % case.args[1] == 0 and _fills(case, [case.args[0]], case.args[1], 1)
 
 
 @blocks(
@@ -77,7 +122,7 @@ def blocks_to_the_nearest(case: Case) -> bool:
     BOUNDARY,
 )
 def blocks_rounded_down(case: Case) -> bool:
-    return _near(_value(case), _full(*case.args))
+    return _fills(case, [case.args[0]], case.args[1])
 
 
 @blocks(
@@ -100,7 +145,7 @@ def fraction_of_a_block(case: Case) -> bool:
 )
 def arguments_swapped(case: Case) -> bool:
     tokens, size = case.args
-    return tokens > 0 and _near(_value(case), _fewest(size, tokens))
+    return tokens > 0 and _holds(case, [size], tokens)
 
 
 @blocks(
@@ -110,7 +155,7 @@ def arguments_swapped(case: Case) -> bool:
     COUNT,
 )
 def block_size_fixed(case: Case) -> bool:
-    return case.args[1] != 16 and _near(_value(case), _fewest(case.args[0], 16))
+    return case.args[1] != 16 and _holds(case, [case.args[0]], 16)
 
 
 @blocks(
@@ -120,10 +165,10 @@ def block_size_fixed(case: Case) -> bool:
     PAGED,
 )
 def slots_for_blocks(case: Case) -> bool:
-    return case.args[1] > 1 and _near(_value(case), _fewest(*case.args) * case.args[1])
+    return case.args[1] > 1 and _value(case) is not None and holds(_value(case) / case.args[1], [case.args[0]], case.args[1])
 
 
-slack = recorder(ALL, f"{L1}/slack")
+slack = recorder(ALL, f"{L1}/slack", spared=would_differ)
 
 
 @slack(
@@ -146,8 +191,9 @@ def whole_block_of_slack(case: Case) -> bool:
     return case.args[0] % case.args[1] == 0 and _value(case) == case.args[1]
 
 
-def _slack(args: tuple[int, int]) -> int:
-    return _fewest(*args) * args[1] - args[0]
+def _is_slack(s: float | None, args: tuple[int, int]) -> bool:
+    """Whether s empty slots are in the last of the blocks that the tokens need."""
+    return s is not None and 0 <= s < args[1] and _near((args[0] + s) % args[1], 0)
 
 
 @slack(
@@ -157,7 +203,7 @@ def _slack(args: tuple[int, int]) -> int:
     PAGED,
 )
 def slack_negative(case: Case) -> bool:
-    return _slack(case.args) > 0 and _near(_value(case), -_slack(case.args))
+    return _value(case) is not None and _value(case) < 0 and _is_slack(-_value(case), case.args)
 
 
 @slack(
@@ -167,14 +213,18 @@ def slack_negative(case: Case) -> bool:
     WORKED,
 )
 def slack_one_short(case: Case) -> bool:
-    return _slack(case.args) > 0 and _near(_value(case), _slack(case.args) - 1)
+    return _value(case) is not None and _value(case) >= 0 and _is_slack(_value(case) + 1, case.args)
 
 
-fraction = recorder(ALL, f"{L1}/slack_fraction")
+fraction = recorder(ALL, f"{L1}/slack_fraction", spared=would_differ)
 
 
-def _fraction(args: tuple[int, int]) -> float:
-    return _slack(args) / (_fewest(*args) * args[1]) if args[0] else 0.0
+def _is_fraction(value: float | None, args: tuple[int, int], digits: int | None = None) -> bool:
+    """Whether the value is the empty share of the allocated slots, rounded if digits says so."""
+    empty = -args[0] % args[1]
+    if value is None or not args[0]:
+        return value == 0
+    return _near(value * (args[0] + empty), empty) if digits is None else _near(value, round(empty / (args[0] + empty), digits))
 
 
 @fraction(
@@ -184,7 +234,7 @@ def _fraction(args: tuple[int, int]) -> float:
     WORKED,
 )
 def percent_for_fraction(case: Case) -> bool:
-    return _near(_value(case), 100 * _fraction(case.args))
+    return _value(case) is not None and _is_fraction(_value(case) / 100, case.args)
 
 
 @fraction(
@@ -194,7 +244,7 @@ def percent_for_fraction(case: Case) -> bool:
     WORKED,
 )
 def waste_over_tokens(case: Case) -> bool:
-    return case.args[0] > 0 and _near(_value(case), _slack(case.args) / case.args[0])
+    return case.args[0] > 0 and _value(case) is not None and _is_slack(_whole(_value(case) * case.args[0]), case.args)
 
 
 @fraction(
@@ -204,7 +254,7 @@ def waste_over_tokens(case: Case) -> bool:
     WORKED,
 )
 def waste_over_one_block(case: Case) -> bool:
-    return _near(_value(case), _slack(case.args) / case.args[1])
+    return _value(case) is not None and _is_slack(_whole(_value(case) * case.args[1]), case.args)
 
 
 @fraction(
@@ -214,7 +264,7 @@ def waste_over_one_block(case: Case) -> bool:
     WORKED,
 )
 def filled_share(case: Case) -> bool:
-    return case.args[0] > 0 and _near(_value(case), 1 - _fraction(case.args))
+    return case.args[0] > 0 and _value(case) is not None and _is_fraction(1 - _value(case), case.args)
 
 
 @fraction(
@@ -225,7 +275,7 @@ def filled_share(case: Case) -> bool:
 )
 def fraction_rounded(case: Case) -> bool:
     value = _value(case)
-    return value is not None and any(_near(value, round(_fraction(case.args), digits)) for digits in (1, 2, 3, 4))
+    return value is not None and any(_is_fraction(value, case.args, digits) for digits in range(1, 9))
 
 
 @fraction(
@@ -248,7 +298,12 @@ def all_waste_for_nothing(case: Case) -> bool:
     return case.args[0] == 0 and _value(case) == 1
 
 
-hole = recorder(ALL, f"{L1}/largest_hole")
+hole = recorder(ALL, f"{L1}/largest_hole", spared=would_differ)
+
+
+def _runs(case: Case) -> list[str]:
+    """The pool cut at its occupied slots: a text for each run of free neighbours, empty between two that touch."""
+    return drawn(*case.args).split("x")
 
 
 @hole(
@@ -258,7 +313,7 @@ hole = recorder(ALL, f"{L1}/largest_hole")
     COUNT,
 )
 def full_pool_fails(case: Case) -> bool:
-    return case.outcome.error is not None and max(_holes(*case.args)) == 0
+    return case.outcome.error is not None and len(case.args[0]) == case.args[1]
 
 
 @hole(
@@ -268,8 +323,8 @@ def full_pool_fails(case: Case) -> bool:
     COUNT,
 )
 def last_hole_forgotten(case: Case) -> bool:
-    *holes, last = _holes(*case.args)
-    return last > max(holes, default=0) and _value(case) == max(holes, default=0)
+    *holes, last = _runs(case)
+    return len(last) > max(map(len, holes), default=0) and _value(case) == max(map(len, holes), default=0)
 
 
 @hole(
@@ -279,7 +334,7 @@ def last_hole_forgotten(case: Case) -> bool:
     COUNT,
 )
 def first_hole_only(case: Case) -> bool:
-    return _value(case) == next((run for run in _holes(*case.args) if run), 0)
+    return _value(case) == next((len(run) for run in _runs(case) if run), 0)
 
 
 @hole(
@@ -289,8 +344,9 @@ def first_hole_only(case: Case) -> bool:
     COUNT,
 )
 def ends_joined(case: Case) -> bool:
-    runs = _holes(*case.args)
-    return len(runs) > 1 and _value(case) == runs[0] + runs[-1]
+    runs = _runs(case)
+    joined = len(runs[0]) + len(runs[-1])
+    return len(runs) > 1 and joined > max(map(len, runs)) and _value(case) == joined
 
 
 @hole(
@@ -300,7 +356,7 @@ def ends_joined(case: Case) -> bool:
     COUNT,
 )
 def neighbour_counted_in(case: Case) -> bool:
-    return _value(case) == max(_holes(*case.args)) + 1
+    return _value(case) is not None and fits(case.args, _value(case) - 1) and not fits(case.args, _value(case))
 
 
 @hole(
@@ -310,7 +366,7 @@ def neighbour_counted_in(case: Case) -> bool:
     WORKED,
 )
 def all_free_slots(case: Case) -> bool:
-    return _value(case) == sum(_holes(*case.args))
+    return _value(case) == case.args[1] - len(case.args[0])
 
 
 @hole(
@@ -320,4 +376,4 @@ def all_free_slots(case: Case) -> bool:
     WORKED,
 )
 def holes_counted(case: Case) -> bool:
-    return _value(case) == sum(run > 0 for run in _holes(*case.args))
+    return _value(case) == sum(run != "" for run in _runs(case))

@@ -73,6 +73,7 @@ def _left_over(step: Step) -> bool:
     "A container written in the class body, or as a default argument, is not made anew for each manager: there is one, and all managers write into it. Make `free`, `ref` and `seqs` in `__init__`, on `self`.",
     FIRST_HALF,
     clear=_left_over,
+    by_chance=True,
 )
 def state_on_the_class(step: Step) -> bool:
     if step.verb == "new":
@@ -126,6 +127,7 @@ def _refused(step: Step) -> bool:
     "Blocks rounded to the nearest number",
     "A rest of less than half a block is not too little to count: its tokens need a slot, and the slot is in a block of its own. Round up, whatever the rest.",
     BOUNDARY,
+    spared=lambda explains, held: held.done("allocate") and 0 < 2 * (held.op[2] % held.block_size) < held.block_size,
 )
 def rounds_to_nearest(step: Step) -> bool:
     blocks = _got(step)
@@ -138,6 +140,7 @@ def rounds_to_nearest(step: Step) -> bool:
     "Blocks rounded down",
     "Rounding down counts the full blocks only. The tokens of the last, partly filled one have to be stored as well, so round up.",
     BOUNDARY,
+    spared=lambda explains, held: held.done("allocate") and held.op[2] % held.block_size > 0,
 )
 def floor_for_ceil(step: Step) -> bool:
     blocks = _got(step)
@@ -193,6 +196,7 @@ def length_in_slots(step: Step) -> bool:
     "A request that needs exactly the free blocks does fit: afterwards none is free, and that is no error. Refuse only if it needs more than there are.",
     FIRST_HALF,
     clear=lambda step: step.op[2] > 0 and not step.before.seqs,
+    spared=lambda explains, held: held.done("allocate") and held.op[2] > (len(held.before.free) - 1) * held.block_size and held.op[2] > 0,
 )
 def exact_fit_refused(step: Step) -> bool:
     free = len(step.before.free) if step.before else 0
@@ -346,6 +350,7 @@ def highest_first(step: Step) -> bool:
     "Free blocks sorted as text",
     "As text \"10\" stands before \"2\"; as block numbers 2 comes first. Sort the numbers, not their names.",
     FIRST_HALF,
+    by_chance=True,
 )
 def free_in_text_order(step: Step) -> bool:
     blocks = _handed_out(step)
@@ -368,6 +373,7 @@ def _in_a_new_pool(step: Step) -> bool:
     "The block that stands first in `free`, or that a set gives first, is not always the lowest: after a release it is only if `free` was put back in ascending order.",
     FIRST_HALF,
     together=lambda evidence: any(_lowest_passed_over(step) for step in evidence) and not any(_in_a_new_pool(step) for step in evidence),
+    by_chance=True,
 )
 def free_not_in_order(step: Step) -> bool:
     blocks = _handed_out(step)

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable
 
 from autograder.misconceptions.base import Misconception, recorder
-from autograder.misconceptions.functions import L2, _full, _near, _nearest, _value
-from autograder.promises.functions import Case, _fewest, _key_lists
+from autograder.misconceptions.functions import L2, _fills, _holds, _nearest, _value, would_differ
+from autograder.promises.functions import Case, fills, holds
+from autograder.promises.prefixes import hits, key_lists, leads, shared_tokens
 
 THREE = "Worked example: three requests of different lengths"
 SEE = "See it: 32 tokens in common, three requests, 20 tokens of their own"
@@ -24,7 +25,7 @@ ALL: dict[str, Misconception] = {}
 
 # ---- counting ---------------------------------------------------------------------------------------
 
-shared = recorder(ALL, f"{L2}/full_shared_blocks")
+shared = recorder(ALL, f"{L2}/full_shared_blocks", spared=would_differ)
 
 
 @shared(
@@ -44,7 +45,7 @@ def shared_to_the_nearest(case: Case) -> bool:
     IDEA,
 )
 def partial_block_shared(case: Case) -> bool:
-    return _near(_value(case), _fewest(*case.args))
+    return _holds(case, [case.args[0]], case.args[1])
 
 
 @shared(
@@ -55,7 +56,7 @@ def partial_block_shared(case: Case) -> bool:
 )
 def last_full_block_left_out(case: Case) -> bool:
     tokens, block = case.args
-    return tokens > 0 and tokens % block == 0 and _near(_value(case), _full(tokens, block) - 1)
+    return tokens > 0 and tokens % block == 0 and _fills(case, [tokens], block, -1)
 
 
 @shared(
@@ -65,10 +66,10 @@ def last_full_block_left_out(case: Case) -> bool:
     FULL,
 )
 def shared_tokens_for_blocks(case: Case) -> bool:
-    return case.args[1] > 1 and _near(_value(case), _full(*case.args) * case.args[1])
+    return case.args[1] > 1 and _value(case) == shared_tokens(*case.args)
 
 
-alone = recorder(ALL, f"{L2}/blocks_without_sharing")
+alone = recorder(ALL, f"{L2}/blocks_without_sharing", spared=would_differ)
 
 
 @alone(
@@ -79,7 +80,7 @@ alone = recorder(ALL, f"{L2}/blocks_without_sharing")
 )
 def rounded_after_adding(case: Case) -> bool:
     totals, block = case.args
-    return _near(_value(case), _fewest(sum(totals), block))
+    return _holds(case, [sum(totals)], block)
 
 
 @alone(
@@ -90,7 +91,7 @@ def rounded_after_adding(case: Case) -> bool:
 )
 def each_rounded_down(case: Case) -> bool:
     totals, block = case.args
-    return _near(_value(case), sum(_full(t, block) for t in totals))
+    return _fills(case, totals, block)
 
 
 @alone(
@@ -101,7 +102,7 @@ def each_rounded_down(case: Case) -> bool:
 )
 def one_more_for_each(case: Case) -> bool:
     totals, block = case.args
-    return _near(_value(case), sum(_full(t, block) + 1 for t in totals))
+    return _fills(case, totals, block, len(totals))
 
 
 @alone(
@@ -112,7 +113,7 @@ def one_more_for_each(case: Case) -> bool:
 )
 def longest_for_all(case: Case) -> bool:
     totals, block = case.args
-    return len(totals) > 1 and _near(_value(case), len(totals) * _fewest(max(totals), block))
+    return len(totals) > 1 and _holds(case, [max(totals)] * len(totals), block)
 
 
 @alone(
@@ -125,13 +126,12 @@ def no_requests_fail(case: Case) -> bool:
     return not case.args[0] and case.outcome.error is not None
 
 
-sharing = recorder(ALL, f"{L2}/blocks_with_sharing")
+sharing = recorder(ALL, f"{L2}/blocks_with_sharing", spared=would_differ)
 
 
-def _own(case: Case, off: int, rounded: Callable[[int, int], int] = _fewest) -> int:
-    """Blocks of all requests, each on its own, when so many tokens are taken off every total."""
-    _, totals, block = case.args
-    return sum(rounded(max(0, total - off), block) for total in totals)
+def _own(case: Case, off: int) -> list[int]:
+    """The tokens of each request when so many are taken off its total."""
+    return [max(0, total - off) for total in case.args[1]]
 
 
 @sharing(
@@ -142,8 +142,8 @@ def _own(case: Case, off: int, rounded: Callable[[int, int], int] = _fewest) -> 
 )
 def partial_block_once(case: Case) -> bool:
     prefix, _, block = case.args
-    up = _fewest(prefix, block)
-    return prefix % block > 0 and _near(_value(case), up + _own(case, up * block))
+    up = prefix + -prefix % block
+    return prefix % block > 0 and _holds(case, [prefix, *_own(case, up)], block)
 
 
 @sharing(
@@ -154,7 +154,7 @@ def partial_block_once(case: Case) -> bool:
 )
 def prefix_kept_apart(case: Case) -> bool:
     prefix, _, block = case.args
-    return prefix % block > 0 and _near(_value(case), _fewest(prefix, block) + _own(case, prefix))
+    return prefix % block > 0 and _holds(case, [prefix, *_own(case, prefix)], block)
 
 
 @sharing(
@@ -165,13 +165,12 @@ def prefix_kept_apart(case: Case) -> bool:
 )
 def whole_prefix_taken_off(case: Case) -> bool:
     prefix, _, block = case.args
-    return prefix % block > 0 and _near(_value(case), _full(prefix, block) + _own(case, prefix))
+    return prefix % block > 0 and _holds(case, [_off(case), *_own(case, prefix)], block)
 
 
 def _off(case: Case) -> int:
     """Tokens in the full shared blocks."""
-    prefix, _, block = case.args
-    return _full(prefix, block) * block
+    return shared_tokens(case.args[0], case.args[2])
 
 
 @sharing(
@@ -181,7 +180,7 @@ def _off(case: Case) -> int:
     SEE,
 )
 def shared_blocks_for_each(case: Case) -> bool:
-    return _near(_value(case), _own(case, 0))
+    return _holds(case, case.args[1], case.args[2])
 
 
 @sharing(
@@ -191,7 +190,7 @@ def shared_blocks_for_each(case: Case) -> bool:
     SEE,
 )
 def shared_blocks_forgotten(case: Case) -> bool:
-    return _off(case) > 0 and _near(_value(case), _own(case, _off(case)))
+    return _off(case) > 0 and _holds(case, _own(case, _off(case)), case.args[2])
 
 
 @sharing(
@@ -201,8 +200,7 @@ def shared_blocks_forgotten(case: Case) -> bool:
     THREE,
 )
 def own_tokens_rounded_down(case: Case) -> bool:
-    prefix, _, block = case.args
-    return _near(_value(case), _full(prefix, block) + _own(case, _off(case), _full))
+    return _fills(case, [_off(case), *_own(case, _off(case))], case.args[2])
 
 
 @sharing(
@@ -212,13 +210,12 @@ def own_tokens_rounded_down(case: Case) -> bool:
     THREE,
 )
 def own_tokens_in_one_table(case: Case) -> bool:
-    prefix, totals, block = case.args
-    return _near(_value(case), _full(prefix, block) + _fewest(sum(t - _off(case) for t in totals), block))
+    return _holds(case, [_off(case), sum(_own(case, _off(case)))], case.args[2])
 
 
 # ---- which blocks are the same ----------------------------------------------------------------------
 
-share = recorder(ALL, f"{L2}/can_share")
+share = recorder(ALL, f"{L2}/can_share", spared=would_differ)
 
 
 def _same(case: Case, *keys: str) -> bool:
@@ -304,26 +301,39 @@ def length_is_enough(case: Case) -> bool:
     return _alike(case, len)
 
 
-keys = recorder(ALL, f"{L2}/block_keys")
+def _other_keys(explains: Callable[[Case], bool], held: Case) -> bool:
+    """Whether the mistake makes other keys here than the right ones that were made; a group without a key tells nothing."""
+    return any(key_lists(held) or ()) and not explains(Case(held.args, held.outcome, RIGHT_NUMBER))
+
+
+RIGHT_NUMBER = frozenset({"one-key-per-full-block"})
+
+
+keys = recorder(ALL, f"{L2}/block_keys", spared=_other_keys)
 
 
 def _equal_where(case: Case, view: Callable[[list[int], int, str, int], object], model: bool = True) -> bool:
     """Whether the keys are in number as they must be, and equal just where the models, and this view of (tokens, block, end), are."""
-    lists = _key_lists(case)
+    lists = key_lists(case)
     if case.outcome.error or lists is None:
         return False
     flat = []
     for (tokens, block, name), given in zip(case.args, lists, strict=True):
-        if len(given) != _full(len(tokens), block):
+        if not fills(len(given), [len(tokens)], block):
             return False
-        flat += [(key, name if model else "", view(tokens, block, (i + 1) * block)) for i, key in enumerate(given)]
-    return all((k == j) == (a == b) for (k, *a), (j, *b) in itertools.combinations(flat, 2))
+        flat += [(key, (name if model else "", _frozen(view(tokens, block, (i + 1) * block)))) for i, key in enumerate(given)]
+    return len({key for key, _ in flat}) == len({seen for _, seen in flat}) == len(set(flat))
 
 
-def _numbers(case: Case, expected: Callable[[int, int], int]) -> bool:
-    """Whether the wrong number of keys is for each prompt what is expected of its length and the block size."""
-    lists = _key_lists(case)
-    return "one-key-per-full-block" in case.broken and lists is not None and all(len(given) == expected(len(tokens), block) for (tokens, block, _), given in zip(case.args, lists, strict=True))
+def _frozen(x: object) -> object:
+    """Lists and sets as what can be put into a set."""
+    return tuple(map(_frozen, x)) if isinstance(x, (list, tuple)) else frozenset(x) if isinstance(x, set) else x
+
+
+def _numbers(case: Case, expected: Callable[[int, int, int], bool]) -> bool:
+    """Whether the wrong number of keys is for each prompt what is expected of it, its length and the block size."""
+    lists = key_lists(case)
+    return "one-key-per-full-block" in case.broken and lists is not None and all(expected(len(given), len(tokens), block) for (tokens, block, _), given in zip(case.args, lists, strict=True))
 
 
 @keys(
@@ -343,7 +353,7 @@ def keys_are_lists(case: Case) -> bool:
     KEYS,
 )
 def partial_block_keyed(case: Case) -> bool:
-    return _numbers(case, lambda n, block: _fewest(n, block))
+    return _numbers(case, lambda keys, n, block: holds(keys, [n], block))
 
 
 @keys(
@@ -353,7 +363,7 @@ def partial_block_keyed(case: Case) -> bool:
     KEYS,
 )
 def last_key_missing(case: Case) -> bool:
-    return _numbers(case, lambda n, block: _full(max(0, n - 1), block))
+    return _numbers(case, lambda keys, n, block: fills(keys, [max(0, n - 1)], block))
 
 
 @keys(
@@ -426,17 +436,7 @@ def whole_prompt_in_key(case: Case) -> bool:
     return _equal_where(case, lambda tokens, block, end: (end, tokens))
 
 
-match = recorder(ALL, f"{L2}/match_prefix")
-
-
-def _hits(case: Case) -> list[bool]:
-    cached, keys = case.args
-    return [key in cached for key in keys]
-
-
-def _leading(case: Case) -> int:
-    """How many keys are cached before the first that is not."""
-    return len(list(itertools.takewhile(bool, _hits(case))))
+match = recorder(ALL, f"{L2}/match_prefix", spared=would_differ)
 
 
 @match(
@@ -446,7 +446,7 @@ def _leading(case: Case) -> int:
     MATCH,
 )
 def nothing_when_complete(case: Case) -> bool:
-    return case.outcome.error is None and case.value is None and all(_hits(case))
+    return case.outcome.error is None and case.value is None and all(hits(case.args))
 
 
 @match(
@@ -456,7 +456,7 @@ def nothing_when_complete(case: Case) -> bool:
     MATCH,
 )
 def all_or_nothing(case: Case) -> bool:
-    return _value(case) == 0 and 0 < _leading(case) < len(case.args[1])
+    return _value(case) == 0 and hits(case.args)[:1] == [True] and not all(hits(case.args))
 
 
 @match(
@@ -466,7 +466,7 @@ def all_or_nothing(case: Case) -> bool:
     MATCH,
 )
 def last_key_never_matched(case: Case) -> bool:
-    return all(_hits(case)) and _value(case) == len(case.args[1]) - 1 >= 0
+    return all(hits(case.args)) and _value(case) == len(case.args[1]) - 1 >= 0
 
 
 @match(
@@ -476,7 +476,7 @@ def last_key_never_matched(case: Case) -> bool:
     MATCH,
 )
 def index_for_number(case: Case) -> bool:
-    return _value(case) == _leading(case) - 1
+    return _value(case) is not None and _value(case) >= 0 and leads(case.args, _value(case) + 1)
 
 
 @match(
@@ -486,8 +486,8 @@ def index_for_number(case: Case) -> bool:
     MATCH,
 )
 def counts_to_the_last_hit(case: Case) -> bool:
-    hits = _hits(case)
-    return any(hits[_leading(case) :]) and _value(case) == max(i for i, hit in enumerate(hits) if hit) + 1
+    found = hits(case.args)
+    return any(not early and late for early, late in itertools.pairwise(found)) and _value(case) == max(i for i, hit in enumerate(found) if hit) + 1
 
 
 @match(
@@ -497,7 +497,7 @@ def counts_to_the_last_hit(case: Case) -> bool:
     MATCH,
 )
 def counts_hits_after_a_miss(case: Case) -> bool:
-    return _value(case) == sum(_hits(case))
+    return _value(case) == sum(hits(case.args))
 
 
 @match(
@@ -508,7 +508,7 @@ def counts_hits_after_a_miss(case: Case) -> bool:
 )
 def keys_for_number(case: Case) -> bool:
     shown = case.value.get("shown", "") if isinstance(case.value, dict) else ""
-    return shown.startswith("[") and (shown == "[]") == (_leading(case) == 0)
+    return shown.startswith("[") and (shown == "[]") == leads(case.args, 0)
 
 
 @match(
@@ -516,6 +516,7 @@ def keys_for_number(case: Case) -> bool:
     "The size of the cache",
     "The cache holds blocks of many prompts. How many it has in all says nothing about this one: look its keys up, one after the other.",
     MATCH,
+    spared=lambda explains, held: hits(held.args)[:1] == [True] and would_differ(explains, held),
 )
 def counts_the_cache(case: Case) -> bool:
     return _value(case) == len(case.args[0])

@@ -57,6 +57,7 @@ def release_test_inverted(step: Step) -> bool:
     "Released blocks never come free",
     "A count of 0 alone gives nothing back: the block must go to `free` as well. Otherwise nobody has it and nobody can get it, and the pool runs dry.",
     FIRST_HALF,
+    spared=lambda explains, step: step.done("release") and any(step.before.ref[block] == 1 for block in held(step)),
 )
 def release_keeps_blocks(step: Step) -> bool:
     return _counts_right(step) and step.after.free == step.before.free
@@ -89,6 +90,7 @@ def release_frees_shared(step: Step) -> bool:
     "A release only forgets the name",
     "Forgetting the name gives nothing back: the counts still say that a table points at the blocks, so they are in use for ever. Each entry of the table has to be given up.",
     FIRST_HALF,
+    spared=lambda explains, step: step.done("release") and any(step.before.ref[block] == 1 for block in held(step)),
 )
 def release_only_forgets(step: Step) -> bool:
     return gave_up(step, ())
@@ -155,6 +157,7 @@ def freed_block_keeps_its_count(step: Step) -> bool:
     "An empty sequence is still a sequence: the name stays known, so a second release does not fail and an append goes on. Remove the name.",
     FIRST_HALF,
     clear=lambda step: bool(held(step)),
+    spared=lambda explains, held: held.done("release"),
 )
 def empty_record_stays(step: Step) -> bool:
     return step.done("release") and only(step, "release-forgets") and step.after.seqs.get(step.name) == ((), 0)
@@ -165,6 +168,7 @@ def empty_record_stays(step: Step) -> bool:
     "The name stays after a release",
     "Giving the blocks back is only half of a release. With the name still there its table points at blocks that are free by now, and a second release gives them back a second time: the double free of the engines.",
     FIRST_HALF,
+    spared=lambda explains, held: held.done("release"),
 )
 def name_stays_after_release(step: Step) -> bool:
     return step.done("release") and only(step, "release-forgets", "counts") and step.after.seqs.get(step.name) == step.before.seqs[step.name]
@@ -306,6 +310,7 @@ def _released_and_still_used(step: Step) -> bool:
     "A block was in use, and after its release it is not: `used()` tells how many are in use now, not how many have ever been. Entries with count 0 do not count.",
     FIRST_HALF,
     together=lambda evidence: _released_and_still_used(evidence[0]) and all(map(used_never_falls, evidence)),
+    by_chance=True,
 )
 def used_never_falls(step: Step) -> bool:
     value = _used(step)
@@ -324,6 +329,7 @@ def _lowered_too_often(step: Step) -> bool:
     "A separate counter that falls with every reference given up counts references, not blocks: a block is out of use only when its last reference goes. A second book-keeping has to agree with the first; the free list already knows.",
     WHOLE_CLASS,
     together=lambda evidence: _lowered_too_often(evidence[0]) and all(map(used_drifts, evidence)),
+    by_chance=True,
 )
 def used_drifts(step: Step) -> bool:
     value = _used(step)

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A promise did not hold: what was expected and what was found, as words."""
+    """A promise did not hold: what was expected and what was found, as words. What takes long to say is said on demand."""
 
-    expected: str
+    expected: str | Callable[[], str]
     actual: str
+    hint: str | None = None  # instead of the promise's, where that would mislead
+
+    @property
+    def due(self) -> str:
+        return self.expected if isinstance(self.expected, str) else self.expected()
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,8 @@ class Promise:
 
     test takes a step (or a function's case) and gives None where the promise says nothing, True where it held,
     and Broken where it did not. needs: the operations that must have been seen working before it counts as held.
-    spoils: a state that broke it is no ground to judge what follows from it. verbs: the operations it may speak of.
+    spoils: a state that broke it is no ground to judge what follows from it. verbs: the operations it may speak of; when: how those went
+    (`promises.manager.HOW`), where it says nothing of other ways.
     """
 
     id: str
@@ -30,6 +36,7 @@ class Promise:
     hint: str = ""
     spoils: bool = True
     verbs: frozenset[str] = frozenset()
+    when: frozenset[str] = frozenset()
 
 
 def page() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 
@@ -9,7 +11,9 @@ from autograder.promises.base import Broken, Promise
 from autograder.record import Outcome, State, show
 
 EVERYTHING = frozenset({"allocate", "fork", "append", "release"})
-EVERY_ROW = EVERYTHING | {"new", "_take", "twin"}
+HOW = frozenset({"done", "failed", "boundary", "copy", "in place"})  # an append that was done: at a boundary, …
+DONE = HOW - {"failed"}
+EVERY_ROW = EVERYTHING | {"new", "_take", "twin", "burst"}
 
 
 @dataclass
@@ -34,6 +38,11 @@ class Step:
         # Worked out at once: thousands of steps are judged, and every promise asks.
         op, seqs = self.op, self.before.seqs if self.before else {}
         self.verb = verb = op[0]
+        if verb == "burst":
+            self.name = self.source = None
+            self.unknown = self.at_boundary = self.needs_block = self.no_room = False
+            self.doable = True
+            return
         self.name = op[2] if verb == "fork" else op[1] if len(op) > 1 else None
         self.source = op[1] if verb in ("fork", "append", "release") else None
         self.unknown = self.source is not None and self.source not in seqs
@@ -44,9 +53,30 @@ class Step:
         self.doable = not self.unknown and not self.no_room
 
     @property
+    def how(self) -> str:
+        """How the operation went, as far as the state before and the exception tell."""
+        if not self.doable or self.outcome.error is not None:
+            return "failed"
+        if self.verb != "append":
+            return "done"
+        return "boundary" if self.at_boundary else "copy" if self.needs_block else "in place"
+
+    @property
+    def answers(self) -> str:
+        """What came back from the calls of a burst, one character for each: 1 and 0 for True and False, a dot for anything else."""
+        value = self.outcome.value
+        text = value.get("answers") if isinstance(value, dict) else None
+        return text[: len(self.op[1])] if type(text) is str else ""
+
+    @property
     def regular(self) -> bool:
         """Whether the rules for whole states apply: blocks taken by hand are in no table."""
         return self.verb != "_take"
+
+    @functools.cached_property
+    def burst(self) -> Burst:
+        """What the calls of a burst ask of the state after them."""
+        return follow(self)
 
     @property
     def tail_count(self) -> int:
@@ -69,30 +99,158 @@ class Step:
         return seq and seq[0]
 
 
+@dataclass
+class Burst:
+    """What the calls of a burst ask of the state after them, call by call and without a block in sight.
+
+    lengths: name → (tokens, the call that the name last had). alike: child → parent, if neither has been written to
+    since the fork and both are live. gone: names that were released. touched: all names that were spoken of.
+    results: for each call the answer that `append` must give, "1" or "0", where the calls before it tell; else "?".
+    """
+
+    lengths: dict[str, tuple[int, str]]
+    alike: dict[str, str]
+    gone: list[str]
+    touched: set[str]
+    results: str
+
+
+def follow(step: Step) -> Burst:
+    size, calls = step.block_size, step.op[1]
+    forked = {name for op in calls if op[0] == "fork" for name in op[1:]}
+    lengths = {name: (length, "") for name, (_, length) in step.before.seqs.items()}
+    ends: dict[str, int] = {}    # name → the call that last wrote to it or made it
+    forks: dict[str, tuple[str, int]] = {}
+    gone: dict[str, None] = {}
+    touched: set[str] = set()
+    results = []
+    for n, op in enumerate(calls):
+        verb, name = op[0], op[2] if op[0] == "fork" else op[1]
+        touched.add(name)
+        result = "?"
+        if verb == "allocate":
+            lengths[name] = op[2], verb
+        elif verb == "fork":
+            lengths[name] = lengths.get(op[1], (0, ""))[0], verb
+            forks[name] = op[1], n
+        elif verb == "append":
+            length = lengths.get(name, (0, ""))[0]
+            if length % size == 0:
+                result = "0"
+            elif name in forks and forks[name][1] == n - 1:
+                result = "1"
+            elif name not in forked and not (name in step.before.seqs and any(step.before.ref.get(block) != 1 for block in step.before.seqs[name][0][-1:])):
+                result = "0"
+            lengths[name] = length + 1, verb
+        else:
+            lengths.pop(name, None)
+            gone[name] = None
+        if verb != "release":
+            gone.pop(name, None)
+        if verb != "fork":
+            forks.pop(name, None)
+        ends[name] = n
+        results.append(result)
+    alike = {child: parent for child, (parent, at) in forks.items() if parent in lengths and ends.get(parent, -1) < at}
+    return Burst(lengths, alike, list(gone), touched, "".join(results))
+
+
+SHOWN = 16  # entries of a table, or counts
 ALL: dict[str, Promise] = {}
 
 
-def promise(id: str, statement: str, needs: frozenset[str] | set[str], hint: str = "", spoils: bool = True, verbs: frozenset[str] = EVERY_ROW):
+def promise(id: str, statement: str, needs: frozenset[str] | set[str], hint: str = "", spoils: bool = True, verbs: frozenset[str] = EVERY_ROW, when: frozenset[str] | set[str] = HOW):
     """Register the decorated test as a promise."""
 
     def register(test):
-        ALL[id] = Promise(id, statement, test, frozenset(needs), hint, spoils, verbs)
+        ALL[id] = Promise(id, statement, test, frozenset(needs), hint, spoils, verbs, frozenset(when))
         return test
 
     return register
 
 
 def _compare(expected: object, actual: object, what: str) -> Broken | bool:
-    return True if expected == actual else Broken(f"{what}: {_words(expected)}", f"{what}: {_words(actual)}")
+    return True if expected == actual else Broken(*_apart(expected, actual, what))
+
+
+def _apart(expected: object, actual: object, what: str) -> tuple[str, str]:
+    """Both as words; of long lists and counts that look alike at the beginning the first place that differs."""
+    right, found = _words(expected), _words(actual)
+    if right == found or (right.endswith((", …]", ", …}")) and type(expected) is type(actual)):
+        lists = isinstance(expected, (tuple, list)) and isinstance(actual, (tuple, list))
+        if lists:
+            at = next((i for i, (x, y) in enumerate(zip(expected, actual, strict=False)) if x != y), min(len(expected), len(actual)))
+            if at >= SHOWN:
+                place = lambda x: f"entry {at} is {x[at]}" if at < len(x) else f"{len(x)} entries"  # noqa: E731
+                return f"{what}: {place(expected)}", f"{what}: {place(actual)}"
+        if isinstance(expected, dict) and isinstance(actual, dict):
+            block = min((b for b in {*expected, *actual} if expected.get(b) != actual.get(b)), default=None)
+            return f"{what}: {expected.get(block, 0)} for block {block}", f"{what}: {actual.get(block, 0)} for block {block}"
+    return f"{what}: {right}", f"{what}: {found}"
 
 
 def _words(x: object) -> str:
     if isinstance(x, (tuple, list)):
-        shown = ", ".join(map(str, x[:16])) + (", …" if len(x) > 16 else "")
+        shown = ", ".join(map(str, x[:SHOWN])) + (", …" if len(x) > SHOWN else "")
         return f"[{shown}]"
     if isinstance(x, dict):
-        return "{" + ", ".join(f"{k}: {v}" for k, v in list(x.items())[:16]) + "}"
+        return "{" + ", ".join(f"{k}: {v}" for k, v in list(x.items())[:SHOWN]) + (", …" if len(x) > SHOWN else "") + "}"
     return "none" if x is None else str(x)
+
+
+# ---- many calls at once ----------------------------------------------------------------------------------------
+
+
+def _lengths(step: Step, verb: str):
+    """Whether the names that last had this call are there, with as many tokens as the calls gave them."""
+    if step.outcome.error:
+        return None
+    seen = None
+    for name, (tokens, last) in step.burst.lengths.items():
+        if last == verb:
+            seen = True
+            found = step.after.seqs.get(name)
+            if found is None or found[1] != tokens:
+                return _compare(tokens, found and found[1], f"tokens of {show(name)}")
+    return seen
+
+
+def _alike(step: Step):
+    """Whether forks that nobody has written to have their parents' blocks."""
+    if step.outcome.error or not step.burst.alike:
+        return None
+    for child, parent in step.burst.alike.items():
+        blocks, others = step.after.seqs.get(child, ((),))[0], step.after.seqs.get(parent, ((),))[0]
+        if blocks != others:
+            return _compare(others, blocks, f"table of {show(child)}, as of {show(parent)}")
+    return True
+
+
+def _writers_alone(step: Step):
+    """Whether the last block of each sequence that was appended to after every fork has count 1."""
+    if step.outcome.error:
+        return None
+    seen = None
+    forked = {name for op in step.op[1] if op[0] == "fork" for name in op[1:]}
+    for name, (_, last) in step.burst.lengths.items():
+        if last == "append" and name not in forked and name in step.after.seqs and step.after.seqs[name][0]:
+            seen = True
+            tail = step.after.seqs[name][0][-1]
+            if step.after.ref.get(tail, 0) != 1:
+                return _compare(1, step.after.ref.get(tail, 0), f"count of block {tail}")
+    return seen
+
+
+def _results(step: Step):
+    """Whether each append answered what the calls before it tell, and a truth value where they do not."""
+    seen = None
+    for n, (op, due, given) in enumerate(zip(step.op[1], step.burst.results, step.answers, strict=False)):
+        if op[0] == "append":
+            seen = True
+            if given not in ("01" if due == "?" else due):
+                told = {"1": "True", "0": "False"}
+                return Broken(f"call {n + 1} of these {len(step.op[1])}, m.append({show(op[1])}), returned {told.get(due, 'True or False')}", f"returned {told.get(given, 'something else')}")
+    return seen
 
 
 # ---- what the operation answers -------------------------------------------------------------------------------
@@ -104,6 +262,7 @@ def _words(x: object) -> str:
     EVERYTHING - {"allocate"},
     "Look the name up before anything else; a plain `self.seqs[name]` raises `KeyError` by itself.",
     verbs=frozenset({"fork", "append", "release"}),
+    when={"failed"},
 )
 def unknown_name(step: Step):
     if not step.unknown:
@@ -116,11 +275,13 @@ def unknown_name(step: Step):
     "When blocks are needed and not enough are free, `MemoryError` is raised.",
     {"allocate"},
     "Compare the number of blocks needed with the number of free blocks; an exact fit is no reason to refuse.",
+    when={"failed"},
 )
 def refuses(step: Step):
     if step.unknown or not step.no_room:
         return None
-    return step.outcome.error == "MemoryError" or Broken("MemoryError is raised", str(step.outcome))
+    hint = "The name is known; what is missing is a block." if step.outcome.error == "KeyError" and step.source is not None else None
+    return step.outcome.error == "MemoryError" or Broken("MemoryError is raised", str(step.outcome), hint)
 
 
 @promise(
@@ -132,9 +293,15 @@ def refuses(step: Step):
 def succeeds(step: Step):
     if step.verb == "new":
         return step.outcome.error is None or Broken("a manager is made", str(step.outcome))
+    if step.verb == "burst" and step.outcome.error is not None:
+        at = len(step.answers)
+        return Broken("no exception", f"{step.outcome} by call {at + 1} of these {len(step.op[1])}, m.{step.op[1][at][0]}({', '.join(map(show, step.op[1][at][1:]))})")
     if not step.doable:
         return None
-    return step.outcome.error is None or Broken("no exception", str(step.outcome))
+    hint = None
+    if step.outcome.error == "KeyError":
+        hint = "The name is known here: it was allocated or forked before, and not released." if step.source is not None else "A new name is no reason to raise: nothing has to be there yet."
+    return step.outcome.error is None or Broken("no exception", str(step.outcome), hint)
 
 
 @promise(
@@ -152,9 +319,10 @@ def readable(step: Step):
     "After an exception the manager is as it was before the call.",
     {"allocate"},
     "Check first, change afterwards: everything that can fail belongs before the first assignment.",
+    when={"failed"},
 )
 def failure_changes_nothing(step: Step):
-    if step.outcome.error is None or step.before is None:
+    if step.outcome.error is None or step.before is None or step.verb == "burst":
         return None
     if step.before == step.after:
         return True
@@ -218,9 +386,11 @@ def managers_are_separate(step: Step):
     "`allocate(name, n)` makes a sequence of `n` tokens.",
     {"allocate"},
     "`len` counts tokens, not slots and not blocks.",
-    verbs=frozenset({"allocate"}),
+    verbs=frozenset({"allocate", "burst"}),
 )
 def allocate_length(step: Step):
+    if step.verb == "burst":
+        return _lengths(step, "allocate")
     if not step.done("allocate"):
         return None
     seq = step.after.seqs.get(step.name)
@@ -232,6 +402,7 @@ def allocate_length(step: Step):
     "The block handed out is the lowest free one.",
     {"allocate"},
     "However `free` is kept, hand out the smallest number in it; blocks that were released must be found again in order.",
+    when=DONE,
 )
 def lowest_first(step: Step):
     if step.done("_take"):
@@ -251,6 +422,7 @@ def lowest_first(step: Step):
     {"_take"},
     "A block that was used before starts again at count 1: set the count, do not add to it.",
     verbs=frozenset({"_take"}),
+    when=DONE,
 )
 def take_by_hand(step: Step):
     if not step.done("_take"):
@@ -265,7 +437,7 @@ def take_by_hand(step: Step):
         ("tables", step.before.seqs, step.after.seqs),
     ):
         if expected != actual:
-            return Broken(f"{what}: {_words(expected)}", f"{what}: {_words(actual)}")
+            return Broken(*_apart(expected, actual, what))
     return True
 
 
@@ -277,23 +449,27 @@ def take_by_hand(step: Step):
     "After `fork(parent, child)` the child's block table holds the parent's blocks, in the same order.",
     {"fork"},
     "Nothing is copied in a fork, not even the partly filled last block; the copy is made at the first write.",
-    verbs=frozenset({"fork"}),
+    verbs=frozenset({"fork", "burst"}),
 )
 def fork_shares_blocks(step: Step):
+    if step.verb == "burst":
+        return _alike(step)
     if not step.done("fork"):
         return None
     return _compare(step.before.seqs[step.source][0], step.table(), f"table of {show(step.name)}")
 
 
-@promise("fork-length", "The child of a fork has the parent's length in tokens.", {"fork"}, "Copy `len` as well; it is not blocks × block size.", verbs=frozenset({"fork"}))
+@promise("fork-length", "The child of a fork has the parent's length in tokens.", {"fork"}, "Copy `len` as well; it is not blocks × block size.", verbs=frozenset({"fork", "burst"}))
 def fork_length(step: Step):
+    if step.verb == "burst":
+        return _lengths(step, "fork")
     if not step.done("fork"):
         return None
     seq = step.after.seqs.get(step.name)
     return _compare(step.before.seqs[step.source][1], seq and seq[1], f"tokens of {show(step.name)}")
 
 
-@promise("fork-takes-nothing", "A fork takes no block: `free` stays as it is.", {"fork"}, verbs=frozenset({"fork"}))
+@promise("fork-takes-nothing", "A fork takes no block: `free` stays as it is.", {"fork"}, verbs=frozenset({"fork"}), when=DONE)
 def fork_takes_nothing(step: Step):
     return _compare(step.before.free, step.after.free, "free") if step.done("fork") else None
 
@@ -304,6 +480,7 @@ def fork_takes_nothing(step: Step):
     {"fork"},
     "Every entry of the new table is one more reference: raise the count of every block in it, full or not.",
     verbs=frozenset({"fork"}),
+    when=DONE,
 )
 def fork_raises_counts(step: Step):
     if not step.done("fork"):
@@ -323,8 +500,10 @@ def _appended(step: Step) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     return step.before.seqs[step.name][0], step.table() or ()
 
 
-@promise("append-length", "`append` makes the sequence one token longer.", {"append"}, "Count the token on every path: new block, copy, or in place.", verbs=frozenset({"append"}))
+@promise("append-length", "`append` makes the sequence one token longer.", {"append"}, "Count the token on every path: new block, copy, or in place.", verbs=frozenset({"append", "burst"}))
 def append_length(step: Step):
+    if step.verb == "burst":
+        return _lengths(step, "append")
     if _appended(step) is None:
         return None
     seq = step.after.seqs.get(step.name)
@@ -337,6 +516,7 @@ def append_length(step: Step):
     {"append"},
     "Test the length before the token is counted: 0, block_size, 2 × block_size … are the moments a block is full.",
     verbs=frozenset({"append"}),
+    when={"boundary"},
 )
 def append_at_boundary(step: Step):
     tables = _appended(step)
@@ -354,6 +534,7 @@ def append_at_boundary(step: Step):
     {"append"},
     "The only owner writes in place: no block is taken, none is copied.",
     verbs=frozenset({"append"}),
+    when={"in place"},
 )
 def append_in_place(step: Step):
     tables = _appended(step)
@@ -370,6 +551,7 @@ def append_in_place(step: Step):
     {"append", "fork"},
     "A shared block must not be written: take a block, lower the old block's count by 1, put the new one where the old one stood.",
     verbs=frozenset({"append"}),
+    when={"copy"},
 )
 def append_copies_shared(step: Step):
     tables = _appended(step)
@@ -387,6 +569,7 @@ def append_copies_shared(step: Step):
     {"append", "fork"},
     "Only the block that is written needs a copy; the full blocks before it stay shared.",
     verbs=frozenset({"append"}),
+    when=DONE,
 )
 def one_copy_at_most(step: Step):
     tables = _appended(step)
@@ -401,9 +584,11 @@ def one_copy_at_most(step: Step):
     "After `append` the block that took the token has count 1.",
     {"append", "fork"},
     "A copy is a new block with one owner: its count starts at 1, whatever the old block's count was.",
-    verbs=frozenset({"append"}),
+    verbs=frozenset({"append", "burst"}),
 )
 def single_writer(step: Step):
+    if step.verb == "burst":
+        return _writers_alone(step)
     tables = _appended(step)
     if tables is None or not tables[1]:
         return None
@@ -416,6 +601,7 @@ def single_writer(step: Step):
     {"append", "fork"},
     "The writer gives up one reference to one block; the other owners keep theirs, so the block does not become free.",
     verbs=frozenset({"append"}),
+    when={"copy"},
 )
 def append_lowers_old_count(step: Step):
     tables = _appended(step)
@@ -433,9 +619,11 @@ def append_lowers_old_count(step: Step):
     {"append", "fork"},
     "A new block at a boundary is no copy. Return a truth value on every path.",
     spoils=False,
-    verbs=frozenset({"append"}),
+    verbs=frozenset({"append", "burst"}),
 )
 def append_result(step: Step):
+    if step.verb == "burst":
+        return _results(step)
     if _appended(step) is None:
         return None
     copied = step.needs_block and not step.at_boundary
@@ -447,14 +635,17 @@ def append_result(step: Step):
 # ---- release ---------------------------------------------------------------------------------------------------
 
 
-@promise("release-forgets", "`release` forgets the sequence.", {"release"}, "Remove the name, so that a second release raises `KeyError` instead of giving the blocks back twice.", verbs=frozenset({"release"}))
+@promise("release-forgets", "`release` forgets the sequence.", {"release"}, "Remove the name, so that a second release raises `KeyError` instead of giving the blocks back twice.", verbs=frozenset({"release", "burst"}))
 def release_forgets(step: Step):
+    if step.verb == "burst":
+        left = None if step.outcome.error else next((name for name in step.burst.gone if name in step.after.seqs), None)
+        return (Broken(f"{show(left)} is gone", f"{show(left)} is still there") if left is not None else True) if step.burst.gone else None
     if not step.done("release"):
         return None
     return step.name not in step.after.seqs or Broken(f"{show(step.name)} is gone", f"{show(step.name)} is still there")
 
 
-@promise("release-lowers-counts", "`release` lowers the count of each of the sequence's blocks by 1, and of no other.", {"release"}, "Go through the whole table, once.", verbs=frozenset({"release"}))
+@promise("release-lowers-counts", "`release` lowers the count of each of the sequence's blocks by 1, and of no other.", {"release"}, "Go through the whole table, once.", verbs=frozenset({"release"}), when=DONE)
 def release_lowers_counts(step: Step):
     if not step.done("release"):
         return None
@@ -469,6 +660,7 @@ def release_lowers_counts(step: Step):
     {"release"},
     "At count 0 the block goes back to `free` and leaves `ref`; while another table points at it, it must not.",
     verbs=frozenset({"release"}),
+    when=DONE,
 )
 def release_frees(step: Step):
     if not step.done("release"):
@@ -491,10 +683,15 @@ def bystanders(step: Step):
     if step.before is None or step.verb in ("twin",):
         return None
     old, new = step.before.seqs, step.after.seqs
+    if step.verb == "burst":
+        touched = step.burst.touched
+        strange = None if step.outcome.error else next((name for name in {**old, **new} if name not in touched and old.get(name) != new.get(name)), None)
+        return strange is None or Broken(f"{show(strange)} stays: {_words(_sequence(step.before, strange))}", f"{show(strange)}: {_words(_sequence(step.after, strange))}")
     for name in {**old, **new}:
         if name != step.name and old.get(name) != new.get(name):
             before, after = _sequence(step.before, name), _sequence(step.after, name)
-            return Broken(f"{show(name)} stays: {_words(before)}", f"{show(name)}: {_words(after)}")
+            alone = all(step.before.ref.get(block, 0) <= 1 for blocks, _ in step.before.seqs.values() for block in blocks) and step.verb != "fork"
+            return Broken(f"{show(name)} stays: {_words(before)}", f"{show(name)}: {_words(after)}", f"`{step.verb}` speaks of one sequence: leave the others alone." if alone else None)
     return True
 
 
@@ -516,10 +713,13 @@ def size(step: Step):
 def counts(step: Step):
     if not step.regular:
         return None
-    entries: dict[int, int] = {}
-    for blocks, _ in step.after.seqs.values():
-        for block in blocks:
-            entries[block] = entries.get(block, 0) + 1
+    if len(step.after.ref) > 100:
+        entries = Counter(itertools.chain.from_iterable(blocks for blocks, _ in step.after.seqs.values()))
+    else:
+        entries = {}
+        for blocks, _ in step.after.seqs.values():
+            for block in blocks:
+                entries[block] = entries.get(block, 0) + 1
     if entries == step.after.ref:
         return True
     block = min(b for b in {*entries, *step.after.ref} if entries.get(b) != step.after.ref.get(b))
@@ -557,7 +757,7 @@ def used_counts_once(step: Step):
     if not step.regular:
         return None
     if step.used.error == "changed":
-        return Broken("used() changes nothing", step.used.message)
+        return Broken("used() only looks: it changes nothing, and its answer stays", step.used.message)
     taken = step.num_blocks - len(step.after.free)
     right = step.used.error is None and type(step.used.value) in (int, float) and step.used.value == taken
     return right or Broken(f"used() is {taken}", f"used(): {step.used}")

@@ -653,7 +653,7 @@ counts. If they are wrong, the engine evicts what somebody is reading.
 
 **Write `eviction_order(manager)`.** It returns every block in use, once: lower reference count first; among equals the higher
 logical index (the position in a table, counted from 0; a shared block has the same index in all its tables); then the lower block
-number. It changes nothing.
+number. It reads `manager.free`, `manager.ref`, `manager.seqs` and `manager.used()`, and changes nothing.
 """
 
 # %% nbgrader={"grade": false, "grade_id": "eviction_order", "locked": false, "schema_version": 3, "solution": true, "task": false}
