@@ -83,6 +83,7 @@ BREAKING = {
     "sends to the world": "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', ('192.0.2.1', 53)); harm('sent')",
     "makes a device": "os.mknod('disk', 0o60600, os.makedev(254, 0)); harm('device')",
     "removes everything": "shutil.rmtree('/', ignore_errors=True)",
+    "removes its predictions": "os.remove('predictions.json')",
     "changes Python for those who come later": "Path(os.__file__).open('a').close(); harm('wrote', os.__file__)",
     "changes the course's package": "import autograder; Path(autograder.__file__).open('a').close(); harm('wrote')",
     "reads the instructors' part": "import autograder; harm(os.listdir(os.path.dirname(autograder.__file__) + '/staff/templates'))",

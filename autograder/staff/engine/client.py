@@ -54,10 +54,14 @@ class Settings:
 
 @dataclass
 class Cell:
-    """One cell to run. parts: its sources, run one after the other. replay: whether a fresh fork runs it again."""
+    """One cell to run. parts: its sources, run one after the other. replay: whether a fresh fork runs it again.
+
+    files_anew: whether the files beside the notebook are laid down again before it, as they were handed in.
+    """
 
     parts: list[str]
     replay: bool = True
+    files_anew: bool = False
     outputs: list[dict] = field(default_factory=list)
     count: int | None = None
     happened: str | None = None
@@ -196,15 +200,15 @@ class Fork:
         self.home: str | None = None
 
     def start(self, env: dict[str, str], files: dict[str, bytes]) -> None:
-        wire.send(self.to, {"env": env, "files": {name: content.hex() for name, content in files.items()}})
+        wire.send(self.to, {"env": env, "files": _sent(files)})
         said = self.reader.receive(self.line.settings.start_seconds)
         if "ready" not in said:
             raise EngineFailed(f"A sandbox could not be made: {said.get('trouble')}.")
         self.home = said["home"]
 
-    def run(self, source: str, seconds: float) -> dict:
-        """What one cell put out. Raises wire.Ended if the fork ended, wire.Late if even an interrupt did not help."""
-        wire.send(self.to, {"source": source})
+    def run(self, source: str, seconds: float, files: dict[str, bytes] | None = None) -> dict:
+        """What one cell put out, with these files laid down before. Raises wire.Ended if the fork ended, wire.Late if even an interrupt did not help."""
+        wire.send(self.to, {"source": source, "files": _sent(files or {})})
         try:
             return self.reader.receive(seconds, TICK_SECONDS, self._watch_memory)
         except wire.Late:
@@ -223,6 +227,10 @@ class Fork:
         if self.home and not self.home.startswith(sandbox.HOME):
             sandbox.remove_home(self.home)
         return code
+
+
+def _sent(files: dict[str, bytes]) -> dict[str, str]:
+    return {name: content.hex() for name, content in files.items()}
 
 
 def held_by(pid: int) -> int:
@@ -288,7 +296,7 @@ class Run:
         """Run a cell's parts; a check that has raised does not keep the next one from answering. Returns why the fork ended, if it did."""
         for source in cell.parts:
             try:
-                got = self.fork.run(source, self.settings.cell_seconds)
+                got = self.fork.run(source, self.settings.cell_seconds, self.files if cell.files_anew else None)
             except wire.Late:
                 return f"this cell ran longer than {self.settings.cell_seconds:g} seconds and could not be interrupted"
             except wire.Ended as problem:

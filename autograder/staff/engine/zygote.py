@@ -140,26 +140,23 @@ class Zygote:
 
 
 def _run_cells(shell: Shell, home: str, said: list[str], printable: int, displayable: int) -> None:
-    """Answer each {"source"} with the cell's outputs. The first message brings environment and files."""
+    """Answer each {"source", "files"} with the cell's outputs. The first message brings environment and files."""
     reader = wire.Reader(COMMANDS, 1 << 30)
     start = reader.receive(60)
     os.environ.update(start["env"], HOME=home, TMPDIR=os.path.join(os.path.dirname(home), "tmp") if home.startswith(sandbox.HOME) else home)
     os.chdir(home)
-    for name, text in start["files"].items():
-        path = os.path.join(home, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(bytes.fromhex(text))
+    _lay(start["files"], home)
     sys.path.insert(0, "")
     cells = Cells(shell, printable, displayable, os.path.join(os.environ["TMPDIR"], ".raw"))
     shell.user_ns["__name__"] = "__main__"
-    send, receive, me, number, leave = wire.send, reader.receive, os.getpid(), os.getpid, os._exit
+    send, receive, me, number, leave, lay = wire.send, reader.receive, os.getpid(), os.getpid, os._exit, _lay
     send(ANSWERS, {"ready": said, "home": home})
     while True:
         message = receive(1e6)
         # An interrupt is for a cell: one that comes late must not hit the answer.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
+            lay(message["files"], home)
             answer = cells.run(message["source"])
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         except KeyboardInterrupt:
@@ -167,6 +164,16 @@ def _run_cells(shell: Shell, home: str, said: list[str], printable: int, display
         if number() != me:
             leave(0)  # a cell has forked, and its child has come back from the cell as well
         send(ANSWERS, answer)
+
+
+def _lay(files: dict[str, str], home: str) -> None:
+    """Write the files, given as hexadecimal text, below the sandbox's home; what cannot be written is the loss of whoever is in the way."""
+    for name, text in files.items():
+        path = os.path.join(home, name)
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(bytes.fromhex(text))
 
 
 def main() -> None:
