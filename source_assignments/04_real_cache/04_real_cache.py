@@ -204,7 +204,7 @@ One prompt, two samples, with the contiguous cache. They part where their dice d
 """
 
 # %%
-plain = samples(Contiguous(model), ["A", "B"], 110)
+plain = samples(Contiguous(model), ["A", "B"], 90)
 SideBySide(text(plain, "A"), text(plain, "B"), ("A", "B"))
 
 # %% [markdown]
@@ -596,7 +596,7 @@ def far(one, other, name):
 
 def compare(model):
     """A and B on both caches: are the texts equal, how far are the scores apart, how many copies?"""
-    paged, plain = (samples(kind(model), ["A", "B"], 110) for kind in (Paged, Contiguous))
+    paged, plain = (samples(kind(model), ["A", "B"], 90) for kind in (Paged, Contiguous))
     same = all(text(paged, name) == text(plain, name) for name in ("A", "B"))
     return same, max(far(paged, plain, name) for name in ("A", "B")), paged.copies
 
@@ -658,7 +658,7 @@ def beam_search(cache, width, steps):
 
 
 # %%
-paged, plain = Paged(exact), Contiguous(exact)
+paged, plain = Paged(exact, num_blocks=12), Contiguous(exact)
 found = beam_search(paged, 4, 40)
 print("the same beams:", found == beam_search(plain, 4, 40))
 print(f"copied: {paged.copies} blocks; in use at the end: {paged.manager.used()}")
@@ -666,9 +666,7 @@ for total, words in found:
     print(f"{total:8.3f}  …{words[30:]}".replace("\n", " ↵ "))
 
 # %% mystnb={"image": {"alt": "The pool after a beam search with four beams over 40 steps. The beams share their first blocks, which are full, and have last blocks of their own."}}
-searched = Paged(model, num_blocks=12)
-beam_search(searched, 4, 40)
-draw.blocks(searched.manager, title="Four beams of 80 tokens")
+draw.blocks(paged.manager, title="Four beams of 80 tokens")
 
 # %% [markdown]
 """
@@ -818,7 +816,7 @@ class NeverCopies(Paged):
 
 def spoilt(engine, name):
     """A sample's text with a right cache and with this engine; same prompt, dice and turns."""
-    right, wrong = samples(Paged(model), ["A", "B"], 110), samples(engine, ["A", "B"], 110)
+    right, wrong = samples(Paged(model), ["A", "B"], 90), samples(engine, ["A", "B"], 90)
     return SideBySide(text(right, name), text(wrong, name), (f"{name}, as it should be", f"{name}, with {type(engine).__name__}"))
 
 
