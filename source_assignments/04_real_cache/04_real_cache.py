@@ -88,7 +88,7 @@ lie side by side. It needs to know where they are.
 ### The model
 
 It is a transformer of three layers that reads and writes single characters. It learned from the prose of this course's first three
-lessons and of the book's pages, lower case, in about four minutes on one core; the script that trained it is in the repository.
+lessons and of the book's pages, lower case, in three and a half minutes on one core; the script that trained it is in the repository.
 It knows words and turns of phrase and has no idea what they mean.
 """
 
@@ -240,7 +240,7 @@ and writes exactly what it should. A reads, from its second turn on, B's token w
 
 </details>
 
-You will measure all three.
+You will measure the first two, and see the third.
 
 ## Hands-on: bytes and slots
 
@@ -908,9 +908,8 @@ have to be different for B to be harmed?** Use what your own cells above show.
 ### BEGIN SOLUTION
 Both write their token of a position into one and the same slot. B writes after A in every turn, so from then on the slot holds B's
 key and value: B reads its own past, while A reads B's tokens wherever it believes its own to be. Nothing protects the child or
-endangers the parent as such; it is the order of the writes. If the turns went B, A, or if A wrote two tokens in a turn and B
-none (so that B read slots that A had filled last), B would be the one harmed. (1 point: whoever writes last owns the slot; 1 point:
-another order of turns.)
+endangers the parent as such; it is the order of the writes. If the turns went B, A, then A would write last and B would be the one
+harmed. (1 point: whoever writes last owns the slot; 1 point: another order of turns.)
 ### END SOLUTION
 """
 
