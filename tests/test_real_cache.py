@@ -332,6 +332,32 @@ def test_a_file_can_be_judged_from_a_terminal(exercise, tmp_path):
     assert ran.returncode == 1 and "breaks a promise" in ran.stdout
 
 
+FAR_OUT = {
+    "a long sequence": lambda q, cache, table, length: length > 100,
+    "many blocks in the table": lambda q, cache, table, length: len(table) > 10,
+    "a high block number": lambda q, cache, table, length: max(table) > 15,
+    "blocks of 33": lambda q, cache, table, length: cache.shape[1] == 33,
+    "nine heads": lambda q, cache, table, length: q.shape[0] == 9,
+    "heads of 24": lambda q, cache, table, length: q.shape[1] == 24,
+}
+
+
+@needs_sources
+@pytest.mark.parametrize("seed", ["one", "two", "three"])
+@pytest.mark.parametrize("where", FAR_OUT, ids=lambda name: name)
+def test_attention_that_goes_wrong_only_far_out_is_found_with_any_seed(where, seed):
+    from autograder.staff.variants import load_reference
+
+    asked = exercise_named("04_real_cache/paged_attention")
+    right = load_reference(ROOT, asked.id)
+
+    def work(q, k_cache, v_cache, table, length):
+        result = right(q, k_cache, v_cache, table, length)
+        return result + FAR_OUT[where](q, k_cache, table, length)
+
+    assert not judge(asked, record(asked, work, True, seed), True, seed).passed
+
+
 @pytest.mark.parametrize("result", [3, "x", [1.0], None, object(), {"a": 1}])
 def test_a_result_that_is_no_tensor_breaks_promises_and_is_shown(result):
     asked = exercise_named("04_real_cache/paged_attention")

@@ -149,6 +149,8 @@ def _write_cases(thorough: bool, rng: random.Random) -> Iterator[Write]:
     yield from (_write(2, 4, 2, 1, slot) for slot in range(8))
     yield from (_write(3, 2, 2, 3, 4, dtype) for dtype in ("float64", "float16"))
     yield _write(4, 16, 1, 1, 37)
+    if thorough:
+        yield from (_write(20, 16, 1, 1, 300), _write(3, 33, 5, 1, 70))
     for _ in range(40 if thorough else 6):
         blocks, size = rng.randint(1, 6), rng.choice((1, 2, 3, 5, 8))
         yield _write(blocks, size, rng.randint(1, 3), rng.randint(1, 2), rng.randrange(blocks * size))
@@ -164,6 +166,8 @@ def _copy_cases(thorough: bool, rng: random.Random) -> Iterator[Copy]:
     yield from (_copy(2, 2, 1, 1, 1, source, 1 - source) for source in (0, 1))
     yield from (_copy(3, 3, 2, 1, 1, *pair) for pair in itertools.permutations(range(3), 2))
     yield from (_copy(2, 3, 2, 2, 2, 2, 0, dtype) for dtype in ("float64", "float16"))
+    if thorough:
+        yield from (_copy(9, 3, 2, 1, 1, 2, 1), _copy(1, 40, 2, 1, 1, 37, 4), _copy(2, 2, 33, 1, 1, 0, 1))
     for _ in range(40 if thorough else 6):
         blocks = rng.randint(2, 6)
         yield _copy(rng.randint(1, 4), blocks, rng.randint(1, 4), rng.randint(1, 2), rng.randint(1, 2), *rng.sample(range(blocks), 2))
@@ -397,6 +401,9 @@ def _attend_cases(thorough: bool, rng: random.Random) -> Iterator[Attend]:
     yield from (_attend(small, 1, 4, 2, 2, 4, table=(0,)), _attend(small, 3, 2, 2, 4, 4, table=(2, 1)))
     yield _attend(small, 3, 2, 2, 4, 3, dtype="float64")
     yield _attend(small, 3, 16, 2, 4, 21, table=(2, 0))
+    if thorough:
+        yield from (_attend(rng, 24, 16, 2, 4, length) for length in (176, 181))
+        yield from (_attend(rng, 2, 33, 1, 24, 50), _attend(rng, 3, 2, 9, 2, 5), _attend(rng, 100, 1, 1, 4, 3))
     for _ in range(40 if thorough else 6):
         blocks, size = rng.randint(1, 5), rng.choice((1, 2, 3, 4, 8))
         yield _attend(rng, blocks, size, rng.randint(1, 4), rng.choice((1, 2, 4, 6)), rng.randint(1, blocks * size), dtype=rng.choice(("float32", "float32", "float64")))
