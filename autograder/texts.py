@@ -27,8 +27,8 @@ class SideBySide:
         """Where they part, in words."""
         if self.at is None:
             return "The two texts are the same, character for character."
-        before = self.texts[0][max(0, self.at - 16) : self.at]
-        return f"They part at character {self.at + 1}, behind “{' '.join(before.split())}” ({MARK})."
+        before = " ".join(self.texts[0][: self.at].split()[-3:])
+        return f"They part at character {self.at + 1}, behind “{before}” ({MARK})."
 
     def __repr__(self) -> str:
         rows = [f"{label}:\n{textwrap.indent(_wrapped(self._marked(text)), '    ')}" for label, text in zip(self.labels, self.texts, strict=True)]

@@ -96,3 +96,14 @@ def test_a_failing_key_names_lesson_cell_and_error_in_one_sentence(lesson):
 def test_a_missing_notebook_says_which_command_makes_it(tmp_path):
     with pytest.raises(answers.AnswerKeyFailed, match="make lessons"):
         answers.ensure(tmp_path / "source_assignments" / "09_none")
+
+
+def test_a_lesson_whose_package_was_left_out_has_a_page_without_outputs(lesson, monkeypatch, capsys):
+    monkeypatch.setattr(answers, "_left_out", lambda name: "torch")
+    assert answers.ensure(lesson) is None
+    assert "torch is not installed, so its page has no outputs" in capsys.readouterr().err
+
+
+def test_only_lessons_whose_exercises_need_a_package_can_lack_it(monkeypatch):
+    monkeypatch.setattr(answers.importlib.util, "find_spec", lambda name: None)
+    assert [answers._left_out(name) for name in ("01_contiguous_vs_paged", "03_copy_on_write", "04_real_cache")] == [None, None, "torch"]

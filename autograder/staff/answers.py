@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -11,6 +12,8 @@ import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from autograder.exercises import EXERCISES
 
 # A page never needs what only the grader or a live kernel reads.
 PRIVATE_TYPES = ("application/vnd.autograder.transcript+json", "application/vnd.jupyter.widget-view+json")
@@ -23,11 +26,11 @@ class AnswerKeyFailed(Exception):
     """The answer key of a lesson cannot be shown; the message is one sentence with the lesson and the cell."""
 
 
-def ensure(lesson_dir: Path | str, folder: Path | str | None = None) -> Path:
+def ensure(lesson_dir: Path | str, folder: Path | str | None = None) -> Path | None:
     """The lesson's answers file, made anew only if the lesson or the package has changed.
 
     The file holds {"key": hash, "cells": {cell id: [outputs]}} and lies in `_build/answers` beside
-    `source_assignments`, or in `folder`.
+    `source_assignments`, or in `folder`. None if a package that the lesson needs was left out of the set-up.
     """
     lesson_dir = Path(lesson_dir).resolve()
     root, lesson = lesson_dir.parent.parent, lesson_dir.name
@@ -37,6 +40,9 @@ def ensure(lesson_dir: Path | str, folder: Path | str | None = None) -> Path:
         raise AnswerKeyFailed(f"The lesson {lesson} has no notebook {lesson}.ipynb; make it with `make lessons`.")
     key = _key(twin, root)
     if _key_of(kept) != key:
+        if missing := _left_out(lesson):
+            print(f"answer key of {lesson}: {missing} is not installed, so its page has no outputs", file=sys.stderr, flush=True)
+            return None
         cells = _run(twin, root)
         _write(kept, {"key": key, "cells": cells})
     return kept
@@ -51,6 +57,12 @@ def _key(twin: Path, root: Path) -> str:
     for path in [twin, *shown, *data]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def _left_out(lesson: str) -> str | None:
+    """A package that the lesson's exercises need and that is not here (`make setup TORCH=no`)."""
+    needed = sorted({exercise.needs for exercise in EXERCISES.values() if exercise.lesson == lesson and exercise.needs})
+    return next((package for package in needed if importlib.util.find_spec(package) is None), None)
 
 
 def _version(name: str) -> str | None:

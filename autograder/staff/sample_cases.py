@@ -257,6 +257,15 @@ def loops_in_a_call(sheet: Sheet) -> Files:
     return file(sheet, around(sheet, _leaf(sheet), "while True: pass"))
 
 
+def asks_torch_for_all_memory(sheet: Sheet) -> Files:
+    return file(sheet, around(sheet, "paged_attention", "import torch; torch.zeros(2**36); return call(*args)"))
+
+
+def manager_not_pasted(sheet: Sheet) -> Files:
+    stub = sheet.released["cells"][place(sheet.released, "BlockManager")]["source"]
+    return file(sheet, sheet.filled({"BlockManager": stub}))
+
+
 def kills_its_grader(sheet: Sheet) -> Files:
     notebook = sheet.filled()
     notebook["cells"].insert(place(notebook, sheet.exercises[0]), own_cell("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)"))
@@ -370,6 +379,8 @@ ODD = (
     Odd("a function that ends Python when called", "02", PARTIAL, ends_python_in_a_call, "Python ended", leaf_only),
     Odd("a cell of one's own that never ends", "02", FULL, loops_in_own_cell),
     Odd("a function that never ends", "01", PARTIAL, loops_in_a_call, "did not return", leaf_only),
+    Odd("a function that asks torch for 256 GiB", "04", PARTIAL, asks_torch_for_all_memory, "paged_attention", lambda sheet: ("paged_attention",)),
+    Odd("lesson 3's manager not pasted into lesson 4", "04", PARTIAL, manager_not_pasted, "not written yet", lambda sheet: ("BlockManager",)),
     Odd("a cell that kills the process that grades it", "02", FULL, kills_its_grader),
     Odd("unsolved, with odd values as last lines", "01", NOTHING, ends_in_odd_values),
     Odd("unsolved, the tests replaced by a print", "02", NOTHING, test_edited),

@@ -57,7 +57,8 @@ def make_answers(app):
         lesson = root / SOURCES / notebook.parent.name
         if lesson.is_dir() and notebook.stem == lesson.name:
             try:
-                app.course_answers[f"{PAGES}{lesson.name}/{lesson.name}"] = ensure(lesson)
+                if answers := ensure(lesson):
+                    app.course_answers[f"{PAGES}{lesson.name}/{lesson.name}"] = answers
             except AnswerKeyFailed as error:
                 sys.exit(f"\n{error}")     # Jupyter Book would bury any other exception under tracebacks of its own
 
