@@ -5,11 +5,13 @@ The wrong work here is the reference that goes wrong under a condition; a condit
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
 import inspect
 import json
 import pkgutil
+from unittest import mock
 
 import pytest
 
@@ -299,6 +301,33 @@ def callables():
                     yield f"{module.name}.{name}", found
 
 
+def always_raises(*args):
+    raise StopIteration
+
+
+def always_none(*args):
+    return None
+
+
+@pytest.mark.parametrize("work", [always_raises, always_none], ids=lambda work: work.__name__)
+@pytest.mark.parametrize("id", FUNCTIONS)
+def test_work_that_does_nothing_earns_nothing(id, work):
+    assert verdict_on(id, work).score(EXERCISES[id].points) == 0
+
+
+@pytest.fixture
+def registries():
+    """Among the package's functions are some that enter something in these: they are put back."""
+    from autograder.misconceptions import CATALOGUE, PARTS
+    from autograder.promises import manager
+
+    with contextlib.ExitStack() as stack:
+        for registry in (EXERCISES, CATALOGUE, manager.ALL, *(part.ALL for part in PARTS)):
+            stack.enter_context(mock.patch.dict(registry))
+        yield
+
+
+@pytest.mark.usefixtures("registries")
 def test_no_function_of_the_package_is_an_answer():
     """Each is tried on the first cases of each exercise; what gets through those is tried on all."""
     from autograder.drive import drive_function

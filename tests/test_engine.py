@@ -57,6 +57,13 @@ def test_an_error_is_shown_and_the_next_cell_runs(cells):
     assert text(two) == "7"
 
 
+@pytest.mark.parametrize("done", ["os.remove('answers.txt')", "os.chdir('/')", "shutil.rmtree(os.getcwd(), ignore_errors=True)", "shutil.rmtree('/', ignore_errors=True)"])
+def test_a_cell_that_asks_for_the_files_finds_them_as_they_were_handed_in(engine, done):
+    made = [client.Cell([f"import os, shutil; {done}"]), client.Cell(["print(open('answers.txt').read())"], files_anew=True), client.Cell(["print('on')"])]
+    client.run(engine.lines[0], made, {}, {"answers.txt": b"as handed in"})
+    assert [text(cell).strip() for cell in made] == ["", "as handed in", "on"]
+
+
 def test_one_submission_sees_nothing_of_another(cells):
     cells("left = 1", "open('left', 'w').close()")
     assert text(cells("import os; 'left' in globals(), os.listdir()")[0]) == "(False, [])"

@@ -214,7 +214,11 @@ CHANGED = "the set was changed"
 
 
 def _set_unchanged(case: Case):
-    return case.outcome.message != CHANGED or Broken("the set is as it was before the call", CHANGED)
+    """Held only by a call that found the hole: whoever does nothing changes nothing either."""
+    if case.outcome.message == CHANGED:
+        return Broken("the set is as it was before the call", CHANGED)
+    found = case.outcome.error is None and type(case.value) in (int, float) and _hole_right(case.args, case.value)
+    return True if found else None
 
 
 LARGEST_HOLE = Function(

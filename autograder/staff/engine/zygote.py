@@ -23,6 +23,7 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Iterator
 
 from autograder.staff.engine import sandbox, wire
 from autograder.staff.engine.shell import Cells, Shell, make_shell
@@ -145,19 +146,20 @@ def _run_cells(shell: Shell, home: str, said: list[str], printable: int, display
     start = reader.receive(60)
     os.environ.update(start["env"], HOME=home, TMPDIR=os.path.join(os.path.dirname(home), "tmp") if home.startswith(sandbox.HOME) else home)
     os.chdir(home)
-    _lay(start["files"], home)
+    with _laid(start["files"], home):
+        pass
     sys.path.insert(0, "")
     cells = Cells(shell, printable, displayable, os.path.join(os.environ["TMPDIR"], ".raw"))
     shell.user_ns["__name__"] = "__main__"
-    send, receive, me, number, leave, lay = wire.send, reader.receive, os.getpid(), os.getpid, os._exit, _lay
+    send, receive, me, number, leave, lay = wire.send, reader.receive, os.getpid(), os.getpid, os._exit, _laid
     send(ANSWERS, {"ready": said, "home": home})
     while True:
         message = receive(1e6)
         # An interrupt is for a cell: one that comes late must not hit the answer.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            lay(message["files"], home)
-            answer = cells.run(message["source"])
+            with lay(message["files"], home):
+                answer = cells.run(message["source"])
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         except KeyboardInterrupt:
             answer = {"outputs": [], "count": None}
@@ -166,14 +168,31 @@ def _run_cells(shell: Shell, home: str, said: list[str], printable: int, display
         send(ANSWERS, answer)
 
 
-def _lay(files: dict[str, str], home: str) -> None:
-    """Write the files, given as hexadecimal text, below the sandbox's home; what cannot be written is the loss of whoever is in the way."""
+@contextlib.contextmanager
+def _laid(files: dict[str, str], home: str) -> Iterator[None]:
+    """Write the files, given as hexadecimal text, below the sandbox's home and be there meanwhile; no files: nothing.
+
+    What cannot be written is the loss of whoever is in the way. An earlier cell may have removed the folder itself.
+    """
+    if not files:
+        yield
+        return
+    before = home
+    with contextlib.suppress(OSError):
+        before = os.getcwd()
     for name, text in files.items():
         path = os.path.join(home, name)
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as file:
                 file.write(bytes.fromhex(text))
+    with contextlib.suppress(OSError):
+        os.chdir(home)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.chdir(before)
 
 
 def main() -> None:
