@@ -98,9 +98,9 @@ class Verdict:
     def broken(self) -> list[PromiseVerdict]:
         """Broken promises, the one with the shortest history first; the order of the list decides between equals.
 
-        An exception that is none of the contract's comes before all others: until that is mended little can be said.
+        Among equals an exception that is none of the contract's comes first: it is why the others broke.
         """
-        return sorted((p for p in self.promises if p.breach), key=lambda p: (not p.breach.raised, p.breach.length))
+        return sorted((p for p in self.promises if p.breach), key=lambda p: (p.breach.length, not p.breach.raised))
 
     def score(self, max_points: float) -> float:
         """Points for the promises that held, as a share of max_points; all of them only if every promise held."""
