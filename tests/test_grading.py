@@ -15,6 +15,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from autograder.exercises import EXERCISES
 from autograder.staff import course as course_command
 from autograder.staff import execute, grading, plugin, records, sample
+from autograder.staff.courses import nbgraders_surroundings
 from autograder.staff.records import CellMark, Record
 from conftest import ROOT, needs_sources, run
 
@@ -30,6 +31,26 @@ def graded(tmp_path_factory, sandboxed):
     submissions = {(s.student, s.lesson): s for s in sample.make_class_of(ROOT)}
     assert {(r.student, r.lesson) for r in found} == set(submissions)
     return course, {(r.student, r.lesson): (submissions[r.student, r.lesson], r) for r in found}
+
+
+@needs_sources
+def test_a_sample_course_with_an_earlier_edition_of_a_lesson_is_brought_up_to_date(tmp_path):
+    course, said = course_command.set_up(ROOT, tmp_path / "course"), []
+    lesson = course.lessons()[0]
+    now = nbformat.read(course.notebook("source", lesson), 4)
+    earlier = NotebookNode(now, cells=[cell for cell in now.cells if not cell.metadata.get("nbgrader", {}).get("task") and "numbers" not in cell.source])
+    nbformat.write(earlier, course.notebook("source", lesson))
+    course_command.release(course, lesson, said.append)
+    with Gradebook(course.directory.db_url, course.directory.course_id) as gradebook:
+        gradebook.update_or_create_student("ada")
+        with nbgraders_surroundings():
+            gradebook.add_submission(lesson, "ada")
+    course_command._Done(course, "submitted").note(f"ada {lesson}", "its hash")
+    nbformat.write(now, course.notebook("source", lesson))
+    course_command.release(course, lesson, said.append)
+    assert said == [f"the cells of {lesson} are others now: what the sample class handed in is withdrawn and handed in anew"]
+    with Gradebook(course.directory.db_url, course.directory.course_id) as gradebook, pytest.raises(MissingEntry):
+        gradebook.find_submission(lesson, "ada")
 
 
 def outcome(record):

@@ -71,8 +71,11 @@ def _copy_if_changed(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def release(course: Course, lesson: str) -> None:
-    """nbgrader's generate_assignment (which fills the gradebook) and release_assignment, if the source has changed."""
+def release(course: Course, lesson: str, say: Callable[[str], None] = print) -> None:
+    """nbgrader's generate_assignment (which fills the gradebook) and release_assignment, if the source has changed.
+
+    nbgrader adds and removes no cell of a lesson that was handed in: what the sample class handed in is then withdrawn.
+    """
     from nbgrader.converters import GenerateAssignment
     from nbgrader.exchange.default import ExchangeReleaseAssignment
 
@@ -80,7 +83,14 @@ def release(course: Course, lesson: str) -> None:
     key = _hash_of(course.notebook("source", lesson), course.root / "nbgrader_config.py")
     if done.has(lesson, key) and course.notebook("release", lesson).is_file():
         return
-    _start(course, GenerateAssignment, lesson)
+    try:
+        _start(course, GenerateAssignment, lesson)
+    except StepFailed:
+        if not (handed_in := [name for name in _Done(course, "submitted").keys if name.endswith(f" {lesson}")]):
+            raise
+        say(f"the cells of {lesson} are others now: what the sample class handed in is withdrawn and handed in anew")
+        _withdraw(course, handed_in)
+        _start(course, GenerateAssignment, lesson)
     _start(course, ExchangeReleaseAssignment, lesson, force=True)
     done.note(lesson, key)
 
@@ -100,11 +110,16 @@ def submit(course: Course, folder: Path, submission: sample.Submission) -> None:
 
 def withdraw_others(course: Course, submissions: list[sample.Submission]) -> None:
     """Take out what an earlier sample class had handed in and this one has not; the folder holds sample classes only."""
+    wanted = {f"{submission.student} {submission.lesson}" for submission in submissions}
+    _withdraw(course, sorted(_Done(course, "submitted").keys.keys() - wanted))
+
+
+def _withdraw(course: Course, names: list[str]) -> None:
+    """Take out submissions, each named by its student and lesson, with all that came of them."""
     from nbgrader.api import Gradebook, MissingEntry
 
     done = _Done(course, "submitted")
-    wanted = {f"{submission.student} {submission.lesson}" for submission in submissions}
-    for name in sorted(set(done.keys) - wanted):
+    for name in names:
         student, lesson = name.split(" ")
         for folder in (course.root / "exchange").glob(f"*/inbound/{student}+{lesson}+*"):
             shutil.rmtree(folder)
@@ -199,7 +214,7 @@ def run(
     course = set_up(root, folder)
     for lesson in course.lessons():
         say(f"release {lesson}")
-        release(course, lesson)
+        release(course, lesson, say)
     class_folder = folder.parent / f"{folder.name}-class"
     say(f"sample class into {class_folder.name}")
     submissions = sample.write_class(class_folder, root, students)
