@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 
 from autograder import tokens as look
-from autograder.judge import Breach, Verdict
 from autograder.pool import Pool, pool_of
 from autograder.record import State
 from autograder.tell import advice, sentence, unwritten
+from autograder.verdict import Breach, Verdict
 
 MOST_SQUARES = 24
 

@@ -9,13 +9,14 @@ import zlib
 
 from autograder.drive import Calls, Rows, Transcript, drive_function, drive_manager, listening, uncollected
 from autograder.exercises import EXERCISES, Exercise
-from autograder.judge import Verdict, cases_of, judge_answers, judge_calls, judge_manager, not_answered
+from autograder.judge import cases_of, judge_answers, judge_calls, judge_manager
 from autograder.needs import need
 from autograder.plays import manager_plays
 from autograder.promises.questions import read_answer
 from autograder.record import Outcome
 from autograder.shell import in_notebook
 from autograder.tell import text
+from autograder.verdict import Verdict, not_answered
 
 TRANSCRIPT = "application/vnd.autograder.transcript+json"
 LARGEST_TRANSCRIPT = 64 * 2**20  # unpacked bytes; a real one has a few hundred kilobytes

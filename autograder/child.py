@@ -22,10 +22,11 @@ from pathlib import Path
 
 from autograder.checks import exercise_named, judge, record
 from autograder.exercises import Exercise
-from autograder.judge import Verdict, cases_of, history_text, not_answered
+from autograder.judge import cases_of, history_text
 from autograder.needs import Missing
 from autograder.plays import manager_plays
 from autograder.record import show
+from autograder.verdict import Verdict, not_answered
 
 IMPORT_SECONDS = 10.0
 IMPORT_SECONDS_LARGE = 60.0    # for an exercise that needs a package as large as torch

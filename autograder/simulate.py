@@ -14,13 +14,14 @@ from autograder.checks import exercise_named
 from autograder.drive import Rows, drive_manager, listening
 from autograder.exercises import Exercise
 from autograder.histories import LESSON_01, Play
-from autograder.judge import Verdict, history_text, judge_manager
+from autograder.judge import history_text, judge_manager
 from autograder.plays import manager_plays
 from autograder.pool import Block, pool_of, summary
 from autograder.record import State, read_state
 from autograder.scenarios import ARRIVED, BEAMS, CONTIGUOUS, PAGED, SCENARIOS, STREAM
 from autograder.still import Sheet, pool_still
 from autograder.tell import advice, sentence
+from autograder.verdict import Verdict
 from autograder.widgets.host import show
 
 VERBS = ("allocate", "fork", "append", "release")

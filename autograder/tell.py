@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.judge import Breach, PromiseVerdict, Verdict
+from autograder.verdict import Breach, PromiseVerdict, Verdict
 
 
 def sentence(verdict: Verdict) -> str:

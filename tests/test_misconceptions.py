@@ -15,10 +15,11 @@ import pytest
 from autograder.checks import exercise_named, judge, record
 from autograder.drive import Calls
 from autograder.exercises import EXERCISES
-from autograder.judge import Verdict, cases_of, judge_calls
+from autograder.judge import cases_of, judge_calls
 from autograder.misconceptions import CATALOGUE, PARTS, diagnose, page
 from autograder.record import Outcome
 from autograder.tell import text
+from autograder.verdict import Verdict
 from conftest import ROOT, needs_sources
 
 VARIANTS = ROOT / "source_assignments" / "variants.toml"

@@ -6,14 +6,27 @@ mistake looks exactly like what was seen there is no diagnosis; a wrong one is w
 
 from __future__ import annotations
 
-from autograder.misconceptions import answers, append, eviction, fork, functions, manager, prefixes, release, tensors
+from autograder.misconceptions import (
+    answers,
+    append,
+    cache_numbers,
+    copy_block,
+    eviction,
+    fork,
+    functions,
+    manager,
+    paged_attention,
+    prefixes,
+    release,
+    write_token,
+)
 from autograder.misconceptions.base import Misconception
 from autograder.misconceptions.situation import contradicted, other_used
 from autograder.promises.manager import Step
 
 __all__ = ["CATALOGUE", "Misconception", "diagnose", "page"]
 
-PARTS = (fork, append, manager, release, functions, prefixes, eviction, answers, tensors)
+PARTS = (fork, append, manager, release, functions, prefixes, eviction, answers, cache_numbers, write_token, copy_block, paged_attention)
 CATALOGUE: dict[str, Misconception] = {id: m for part in PARTS for id, m in part.ALL.items()}
 USED = 60  # held steps that are asked what a mistake in `used()` would have said
 MOST = 0.8  # of the evidence, for a mistake that is not alone

@@ -17,7 +17,7 @@ CODE_6 = "Code 6: how much of a prompt is there already"
 ALL: dict[str, Misconception] = {}
 
 
-def _one_of(case: Case, **likely: tuple) -> bool:
+def one_of(case: Case, **likely: tuple) -> bool:
     """Whether the answer to the case's question is one of the likely ones, to two digits."""
     value = case.value
     return case.outcome.error is None and type(value) in (int, float) and any(abs(value - wrong) < 0.006 for wrong in likely.get(case.args, ()))
@@ -37,7 +37,7 @@ first = recorder(ALL, f"{L1}/numbers")
     clear=lambda case: case.args in ("blocks", "slots"),
 )
 def hundred_rounded_down(case: Case) -> bool:
-    return _one_of(case, blocks=(100 // 16,), slots=(96,), slack=(0, 4, -4), slack_percent=(0, 100 * 4 / 96, 100 * 4 / 100))
+    return one_of(case, blocks=(100 // 16,), slots=(96,), slack=(0, 4, -4), slack_percent=(0, 100 * 4 / 96, 100 * 4 / 100))
 
 
 @first(
@@ -48,7 +48,7 @@ def hundred_rounded_down(case: Case) -> bool:
     clear=lambda case: case.args in ("blocks", "slots"),
 )
 def tokens_for_slots(case: Case) -> bool:
-    return _one_of(case, blocks=(100 / 16,), slots=(100,), slack=(0,), slack_percent=(0,))
+    return one_of(case, blocks=(100 / 16,), slots=(100,), slack=(0,), slack_percent=(0,))
 
 
 @first(
@@ -59,7 +59,7 @@ def tokens_for_slots(case: Case) -> bool:
     clear=lambda case: case.args == "slack",
 )
 def tokens_in_the_last_block_for_slack(case: Case) -> bool:
-    return _one_of(case, slack=(100 % 16,), slack_percent=(100 * 4 / (100 + EMPTY), 100 * 4 / 16, 100 * 4 / 100))
+    return one_of(case, slack=(100 % 16,), slack_percent=(100 * 4 / (100 + EMPTY), 100 * 4 / 16, 100 * 4 / 100))
 
 
 @first(
@@ -69,7 +69,7 @@ def tokens_in_the_last_block_for_slack(case: Case) -> bool:
     PAGED,
 )
 def percent_of_the_tokens(case: Case) -> bool:
-    return _one_of(case, slack_percent=(100 * EMPTY / 100,))
+    return one_of(case, slack_percent=(100 * EMPTY / 100,))
 
 
 @first(
@@ -79,7 +79,7 @@ def percent_of_the_tokens(case: Case) -> bool:
     PAGED,
 )
 def percent_of_one_block(case: Case) -> bool:
-    return _one_of(case, slack_percent=(100 * EMPTY / 16,))
+    return one_of(case, slack_percent=(100 * EMPTY / 16,))
 
 
 @first(
@@ -99,7 +99,7 @@ def fraction_for_percent(case: Case) -> bool:
     WORKED,
 )
 def percent_filled(case: Case) -> bool:
-    return _one_of(case, slack_percent=(100 * 100 / (100 + EMPTY),))
+    return one_of(case, slack_percent=(100 * 100 / (100 + EMPTY),))
 
 
 # ---- lesson 01, holes: 96 slots, 16–31 and 64–79 occupied ------------------------------------------------------
@@ -114,7 +114,7 @@ holes = recorder(ALL, f"{L1}/holes")
     WORKED,
 )
 def ends_not_counted(case: Case) -> bool:
-    return _one_of(case, total_free=(96 - 2 * 15,), largest_contiguous=(64 - 31, 63 - 32), largest_paged=(96 - 2 * 15,))
+    return one_of(case, total_free=(96 - 2 * 15,), largest_contiguous=(64 - 31, 63 - 32), largest_paged=(96 - 2 * 15,))
 
 
 @holes(
@@ -124,7 +124,7 @@ def ends_not_counted(case: Case) -> bool:
     WORKED,
 )
 def occupied_for_free(case: Case) -> bool:
-    return _one_of(case, total_free=(2 * 16,))
+    return one_of(case, total_free=(2 * 16,))
 
 
 @holes(
@@ -134,7 +134,7 @@ def occupied_for_free(case: Case) -> bool:
     WORKED,
 )
 def free_is_not_one_hole(case: Case) -> bool:
-    return _one_of(case, largest_contiguous=(96 - 2 * 16,))
+    return one_of(case, largest_contiguous=(96 - 2 * 16,))
 
 
 @holes(
@@ -144,7 +144,7 @@ def free_is_not_one_hole(case: Case) -> bool:
     WORKED,
 )
 def first_run_only(case: Case) -> bool:
-    return _one_of(case, largest_contiguous=(16,))
+    return one_of(case, largest_contiguous=(16,))
 
 
 @holes(
@@ -154,7 +154,7 @@ def first_run_only(case: Case) -> bool:
     PAGED,
 )
 def pages_need_no_neighbours(case: Case) -> bool:
-    return _one_of(case, largest_paged=(64 - 32, 16))
+    return one_of(case, largest_paged=(64 - 32, 16))
 
 
 @holes(
@@ -164,7 +164,7 @@ def pages_need_no_neighbours(case: Case) -> bool:
     WORKED,
 )
 def blocks_for_tokens(case: Case) -> bool:
-    return _one_of(case, largest_paged=((96 - 32) / 16,))
+    return one_of(case, largest_paged=((96 - 32) / 16,))
 
 
 # ---- lesson 02, numbers: three requests of 40 + 20 tokens ------------------------------------------------------
@@ -180,7 +180,7 @@ second = recorder(ALL, f"{L2}/numbers")
     clear=lambda case: case.args == "without",
 )
 def sixty_rounded_down(case: Case) -> bool:
-    return _one_of(case, without=(3 * (60 // 16),), with_sharing=(2 + 3 * (28 // 16),))
+    return one_of(case, without=(3 * (60 // 16),), with_sharing=(2 + 3 * (28 // 16),))
 
 
 @second(
@@ -191,7 +191,7 @@ def sixty_rounded_down(case: Case) -> bool:
     clear=lambda case: case.args == "saved_one_request",
 )
 def everybody_saves(case: Case) -> bool:
-    return _one_of(case, with_sharing=(3 * (60 // 16 + 1) - 3 * 2,), saved=(3 * 2,), saved_one_request=(2,))
+    return one_of(case, with_sharing=(3 * (60 // 16 + 1) - 3 * 2,), saved=(3 * 2,), saved_one_request=(2,))
 
 
 @second(
@@ -201,7 +201,7 @@ def everybody_saves(case: Case) -> bool:
     IDEA,
 )
 def tokens_saved_for_blocks(case: Case) -> bool:
-    return _one_of(case, saved=(2 * 40, 2 * 32, 2 * 40 / 16), saved_one_request=(40, 32))
+    return one_of(case, saved=(2 * 40, 2 * 32, 2 * 40 / 16), saved_one_request=(40, 32))
 
 
 @second(
@@ -211,7 +211,7 @@ def tokens_saved_for_blocks(case: Case) -> bool:
     PREDICT,
 )
 def saved_by_one_request(case: Case) -> bool:
-    return _one_of(case, saved=(40 // 16,))
+    return one_of(case, saved=(40 // 16,))
 
 
 @second(
@@ -221,7 +221,7 @@ def saved_by_one_request(case: Case) -> bool:
     SEE,
 )
 def one_request_for_three(case: Case) -> bool:
-    return _one_of(case, without=(60 // 16 + 1,))
+    return one_of(case, without=(60 // 16 + 1,))
 
 
 # ---- lesson 02, understanding ----------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ understanding = recorder(ALL, f"{L2}/understanding")
     SAFE,
 )
 def same_text_same_cache(case: Case) -> bool:
-    return _one_of(case, unrelated_models=(1,))
+    return one_of(case, unrelated_models=(1,))
 
 
 @understanding(
@@ -246,7 +246,7 @@ def same_text_same_cache(case: Case) -> bool:
     IDEA,
 )
 def nearly_full_is_shared(case: Case) -> bool:
-    return _one_of(case, shared_of_47=(47 // 16 + 1,))
+    return one_of(case, shared_of_47=(47 // 16 + 1,))
 
 
 @understanding(
@@ -256,7 +256,7 @@ def nearly_full_is_shared(case: Case) -> bool:
     CODE_6,
 )
 def whole_prompt_matched(case: Case) -> bool:
-    return _one_of(case, matched_of_64=(64 // 16,))
+    return one_of(case, matched_of_64=(64 // 16,))
 
 
 @understanding(
@@ -266,7 +266,7 @@ def whole_prompt_matched(case: Case) -> bool:
     CODE_6,
 )
 def matched_in_tokens(case: Case) -> bool:
-    return _one_of(case, matched_of_64=(64 - 1, 3 * 16, 63 / 16))
+    return one_of(case, matched_of_64=(64 - 1, 3 * 16, 63 / 16))
 
 
 # ---- lesson 03, numbers: four samples of 2,005 + 300 tokens ----------------------------------------------------
@@ -282,7 +282,7 @@ third = recorder(ALL, f"{L3}/numbers")
     clear=lambda case: case.args == "without",
 )
 def samples_rounded_down(case: Case) -> bool:
-    return _one_of(case, without=(4 * (2305 // 16),), with_sharing=(125 + 4 * (305 // 16),))
+    return one_of(case, without=(4 * (2305 // 16),), with_sharing=(125 + 4 * (305 // 16),))
 
 
 @third(
@@ -292,7 +292,7 @@ def samples_rounded_down(case: Case) -> bool:
     PARALLEL,
 )
 def samples_added_then_rounded(case: Case) -> bool:
-    return _one_of(case, without=(4 * 2305 // 16 + 1,))
+    return one_of(case, without=(4 * 2305 // 16 + 1,))
 
 
 @third(
@@ -302,7 +302,7 @@ def samples_added_then_rounded(case: Case) -> bool:
     PARALLEL,
 )
 def tail_shared_for_good(case: Case) -> bool:
-    return _one_of(case, with_sharing=(126 + 4 * ((2305 - 126 * 16) // 16 + 1),))
+    return one_of(case, with_sharing=(126 + 4 * ((2305 - 126 * 16) // 16 + 1),))
 
 
 @third(
@@ -312,7 +312,7 @@ def tail_shared_for_good(case: Case) -> bool:
     PARALLEL,
 )
 def new_tokens_only(case: Case) -> bool:
-    return _one_of(case, with_sharing=(125 + 4 * (300 // 16 + 1),))
+    return one_of(case, with_sharing=(125 + 4 * (300 // 16 + 1),))
 
 
 @third(
@@ -322,7 +322,7 @@ def new_tokens_only(case: Case) -> bool:
     PARALLEL,
 )
 def every_sample_copies(case: Case) -> bool:
-    return _one_of(case, copies=(4,))
+    return one_of(case, copies=(4,))
 
 
 @third(
@@ -332,7 +332,7 @@ def every_sample_copies(case: Case) -> bool:
     PARALLEL,
 )
 def one_copy_for_all(case: Case) -> bool:
-    return _one_of(case, copies=(1,))
+    return one_of(case, copies=(1,))
 
 
 @third(
@@ -342,7 +342,7 @@ def one_copy_for_all(case: Case) -> bool:
     IDEA,
 )
 def full_blocks_copied(case: Case) -> bool:
-    return _one_of(case, copies=(3 * 125, 4 * 125, 3 * 126, 4 * 126, 125, 126))
+    return one_of(case, copies=(3 * 125, 4 * 125, 3 * 126, 4 * 126, 125, 126))
 
 
 @third(
@@ -352,4 +352,4 @@ def full_blocks_copied(case: Case) -> bool:
     PARALLEL,
 )
 def fork_never_copied(case: Case) -> bool:
-    return _one_of(case, copies=(0,))
+    return one_of(case, copies=(0,))
