@@ -41,6 +41,7 @@ def handed_in(course, name, files, predictions=True):
 
 
 def with_cell(sheet, notebook, source):
+    notebook["cells"] = lean(notebook["cells"])
     notebook["cells"].insert(place(notebook, sheet.exercises[0]), own_cell(source))
     return file(sheet, notebook)
 
@@ -54,6 +55,12 @@ def state_of(folder):
     return {p.relative_to(folder): (p.lstat().st_mode, hashlib.sha256(p.read_bytes()).hexdigest()) for p in folder.rglob("*") if p.is_file() and not p.is_symlink()}
 
 
+def lean(cells):
+    """The cells that are graded or answered, and the first, which imports: the lesson's figures are no part of an attack."""
+    first = next(n for n, cell in enumerate(cells) if cell["cell_type"] == "code")
+    return [cell for n, cell in enumerate(cells) if n == first or cell["metadata"].get("nbgrader")]
+
+
 class Scene:
     """A course with attackers and their neighbours, and things of value around it."""
 
@@ -65,6 +72,10 @@ class Scene:
         config = self.course.root / "nbgrader_config.py"
         config.write_text(config.read_text() + LIMITS)
         self.course = grading.Course(self.course.root)
+        source = self.course.notebook("source", LESSON)
+        lesson = nbformat.read(source, as_version=4)
+        lesson.cells = lean(lesson.cells)
+        nbformat.write(lesson, source)
         course_command.release(self.course, LESSON)
         self.sheet = sample.sheets(ROOT)[LESSON[:2]]
         self.listening = socket.create_server(("127.0.0.1", 0))

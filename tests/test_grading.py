@@ -358,6 +358,30 @@ def test_the_checks_of_a_test_run_one_by_one_and_other_cells_as_they_are():
 # ---- records ----
 
 
+PREDICTIONS_TEST = "from autograder import check, predictions\ncheck('01_contiguous_vs_paged/predictions', predictions('01_contiguous_vs_paged'))"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "run"),
+    [
+        ("cell test cell predictions cell", {0, 1, 3}),
+        ("cell test cell written cell predictions", {0, 1, 2, 3, 5}),
+        ("cell predictions test cell", {0, 1, 2}),
+        ("cell cell predictions cell", {0, 1, 2, 3}),
+        ("cell cell", {0, 1}),
+    ],
+)  # fmt: skip
+def test_cells_that_can_change_no_mark_are_not_run(kinds, run):
+    grade = {"grade": True, "solution": False, "locked": True, "schema_version": 3, "points": 1, "cell_type": "code"}
+    make = {
+        "cell": lambda: nbformat.v4.new_code_cell("1"),
+        "test": lambda: nbformat.v4.new_code_cell("assert True", metadata={"nbgrader": grade | {"grade_id": "a"}}),
+        "predictions": lambda: nbformat.v4.new_code_cell(PREDICTIONS_TEST, metadata={"nbgrader": grade | {"grade_id": "b"}}),
+        "written": lambda: nbformat.v4.new_markdown_cell("words", metadata={"nbgrader": grade | {"grade_id": "c", "solution": True, "locked": False}}),
+    }
+    assert execute.that_count(nbformat.v4.new_notebook(cells=[make[kind]() for kind in kinds.split()])) == run
+
+
 def test_a_record_comes_back_as_it_was_saved(tmp_path):
     record = Record("01", "s01", records.GRADED, "k", repairs=["a"], cells=[CellMark("t", None, 2.0, 1.5, note="é")])
     records.save(tmp_path, record)

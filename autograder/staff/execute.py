@@ -38,16 +38,22 @@ def reads_predictions(cell: NotebookNode) -> bool:
     return utils.is_grade(cell) and (exercise_of(cell.source) or "").endswith("/predictions")
 
 
-def last_graded(nb: NotebookNode) -> int:
-    """The index of the last graded cell; that of the last cell if none is graded."""
-    return max((index for index, cell in enumerate(nb.cells) if utils.is_grade(cell)), default=len(nb.cells))
+def that_count(nb: NotebookNode) -> set[int]:
+    """The indexes of the cells that a mark can depend on: those up to the last graded one, and tests of predictions.
+
+    Such a test reads a file alone, so that the cells between need not run for it: in a lesson they are its large
+    simulations. Without any other graded cell all cells count.
+    """
+    graded = [index for index, cell in enumerate(nb.cells) if utils.is_grade(cell)]
+    last = max((index for index in graded if not reads_predictions(nb.cells[index])), default=len(nb.cells) - 1)
+    return {*range(last + 1), *graded}
 
 
 def run_notebook(nb: NotebookNode, line: client.Line, to_the_end: bool = False, files: dict[str, bytes] | None = None) -> dict:
     """Run the cells and put their outputs into the notebook; {"nonce", "happened": index → what happened to that cell}."""
     nonce = secrets.token_hex(16)
-    last = len(nb.cells) if to_the_end else last_graded(nb)
-    todo = {i: cell for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and i <= last and cell.source.strip()}
+    wanted = set(range(len(nb.cells))) if to_the_end else that_count(nb)
+    todo = {i: cell for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and i in wanted and cell.source.strip()}
     cells = {i: client.Cell(parts_of(cell), not utils.is_grade(cell) or utils.is_solution(cell), reads_predictions(cell)) for i, cell in todo.items()}
     client.run(line, list(cells.values()), {NONCE: nonce, "NBGRADER_EXECUTION": "autograde"}, files or {})
     for index, ran in cells.items():
@@ -69,7 +75,7 @@ class ExecuteInSandbox(NbGraderPreprocessor):
     output_limit_kb = Integer(256, help="Text that a cell may print, in KiB; the rest is cut off.").tag(config=True)
     display_limit_kb = Integer(16384, help="What a cell may display (figures, tables, transcripts), in KiB.").tag(config=True)
     max_restarts = Integer(8, help="How often Python is started again after a cell ended it.").tag(config=True)
-    run_to_the_end = Bool(False, help="Also run the cells after the last graded one, which can change no mark.").tag(config=True)
+    run_to_the_end = Bool(False, help="Also run the cells that can change no mark: those after the last graded one, but for tests of predictions.").tag(config=True)
     no_sandbox = Bool(False, help="Run submissions with all your rights where there is no sandbox, and only there.").tag(config=True)
     start_timeout = Float(60.0, help="Seconds for the warm process to start.").tag(config=True)
 
