@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from autograder.histories import ALL, LESSON_01
-from autograder.promises import eviction, manager, prefixes
+from autograder.promises import batches, eviction, manager, prefixes
 from autograder.promises import functions as f
 from autograder.promises import tensors as t
 from autograder.promises.base import Promise
@@ -84,7 +84,7 @@ def _fills(k: float, tokens: int, block: int) -> bool:
     return (k - 1) * block < tokens <= k * block and k == int(k)
 
 
-L1, L2, L3, L4 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write", "04_real_cache"
+L1, L2, L3, L4, L5 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write", "04_real_cache", "05_copy_costs"
 
 _answers(
     f"{L1}/numbers", 3,
@@ -168,6 +168,15 @@ _function(f"{L4}/copy_block", t.COPY_BLOCK, 1.25, 1.25, 0.75, 0.75)
 _function(f"{L4}/paged_attention", t.PAGED_ATTENTION, 0.5, 0.5, 0.5, 1, 1, 1, 0.5, 0.5, 0.5)
 _predictions(L4, 1)
 _manager(f"{L4}/BlockManager", ALL, dict.fromkeys(EXERCISES[f"{L3}/BlockManager"].weights, 0.1))
+_answers(
+    f"{L5}/numbers", 4,
+    Question("block_bytes", "the bytes of one block of Llama-3-70B: 80 layers, 8 KV heads of 128 numbers, 2 bytes a number, 16 tokens", lambda v: v / (2 * 2 * 16) == 80 * 8 * 128, "Key and value, every layer, every head; a block has 16 tokens."),
+    Question("pieces", "the pieces of memory in which that block lies, if each layer has a key cache and a value cache of its own", lambda v: v / 80 == 2, "A piece for the keys and one for the values, in every layer."),
+    Question("microseconds", "the microseconds that its copy takes at 4.8 TB a second, bytes read plus bytes written", lambda v: abs(v * 4.8e6 / 2 - 5 * 2**20) <= 0.01 * 5 * 2**20, "A copied byte is read once and written once. A microsecond is a millionth of a second."),
+    Question("crossing", "the fewest blocks of 2 MiB whose transfer at 4.8 TB a second takes longer than an overhead of 10 microseconds", lambda v: (v - 1) * 2 * 2 * 2**20 <= 48e6 < v * 2 * 2 * 2**20 and v == int(v), "In 10 microseconds 48 MB are moved, read plus written. How many blocks are that?"),
+)
+_function(f"{L5}/copy_blocks", batches.COPY_BLOCKS, 1, 1, 1, 0.5, 0.5, 1, 1)
+_predictions(L5, 1)
 
 
 def exercise_of(source: str) -> str | None:

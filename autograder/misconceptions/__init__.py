@@ -11,6 +11,7 @@ from autograder.misconceptions import (
     append,
     cache_numbers,
     copy_block,
+    copy_blocks,
     eviction,
     fork,
     functions,
@@ -26,7 +27,7 @@ from autograder.promises.manager import Step
 
 __all__ = ["CATALOGUE", "Misconception", "diagnose", "page"]
 
-PARTS = (fork, append, manager, release, functions, prefixes, eviction, answers, cache_numbers, write_token, copy_block, paged_attention)
+PARTS = (fork, append, manager, release, functions, prefixes, eviction, answers, cache_numbers, write_token, copy_block, paged_attention, copy_blocks)
 CATALOGUE: dict[str, Misconception] = {id: m for part in PARTS for id, m in part.ALL.items()}
 USED = 60  # held steps that are asked what a mistake in `used()` would have said
 MOST = 0.8  # of the evidence, for a mistake that is not alone

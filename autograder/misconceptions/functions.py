@@ -9,7 +9,7 @@ from autograder.misconceptions.base import Misconception, recorder
 from autograder.promises.functions import CHANGED, Case, drawn, fills, fits, holds
 from autograder.record import Outcome
 
-L1, L2, L3, L4 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write", "04_real_cache"
+L1, L2, L3, L4, L5 = "01_contiguous_vs_paged", "02_prefix_sharing", "03_copy_on_write", "04_real_cache", "05_copy_costs"
 BOUNDARY = "Predict first: the block boundary"
 WORKED = "Worked example: 33 tokens"
 GAPS = "The same again, with gaps"

@@ -106,7 +106,7 @@ def _kept(x: float) -> float | int | None:
 # ---- caches whose numbers tell where they come from ------------------------------------------------------------
 
 
-def _numbered(shape: tuple[int, ...], first: int, sign: int, dtype: str) -> Grid:
+def numbered(shape: tuple[int, ...], first: int, sign: int, dtype: str) -> Grid:
     """A tensor of different whole numbers, small enough for every dtype of 16 bits and more."""
     return Grid(shape, dtype, tuple(sign * (first + n) for n in range(math.prod(shape))))
 
@@ -137,8 +137,8 @@ class Copy:
 
 
 def _write(blocks: int, size: int, heads: int, dim: int, slot: int, dtype: str = "float32") -> Write:
-    caches = (_numbered((blocks, size, heads, dim), 1, sign, dtype) for sign in (1, -1))
-    new = (_numbered((heads, dim), 1001, sign, dtype) for sign in (1, -1))
+    caches = (numbered((blocks, size, heads, dim), 1, sign, dtype) for sign in (1, -1))
+    new = (numbered((heads, dim), 1001, sign, dtype) for sign in (1, -1))
     (k_cache, v_cache), (k, v) = caches, new
     return Write(k_cache, v_cache, slot, k, v)
 
@@ -157,7 +157,7 @@ def _write_cases(thorough: bool, rng: random.Random) -> Iterator[Write]:
 
 
 def _copy(layers: int, blocks: int, size: int, heads: int, dim: int, source: int, target: int, dtype: str = "float32") -> Copy:
-    k_cache, v_cache = (_numbered((layers, blocks, size, heads, dim), 1, sign, dtype) for sign in (1, -1))
+    k_cache, v_cache = (numbered((layers, blocks, size, heads, dim), 1, sign, dtype) for sign in (1, -1))
     return Copy(k_cache, v_cache, source, target)
 
 
@@ -210,7 +210,7 @@ def _slots_changed(case: Case) -> list[list[int]]:
     return [[n for n, (x, y) in enumerate(zip(b.rows(2), a.rows(2), strict=True)) if x != y] for b, a in zip(before, caches_after(case), strict=True)]
 
 
-def _in_words(numbers: list[int], what: str) -> str:
+def in_words(numbers: list[int], what: str) -> str:
     if not numbers:
         return f"no {what}"
     return f"{what}{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:6]))}{', …' if len(numbers) > 6 else ''}"
@@ -230,7 +230,7 @@ def _written_to(which: int, name: str) -> Callable[[Case], object]:
         changed = _slots_changed(case)[which]
         there = f"slot {write.slot} holds something else than {name}" if write.slot in changed else f"slot {write.slot} is as it was"
         elsewhere = [slot for slot in changed if slot != write.slot]
-        return Broken(expected, there + (f"; {_in_words(elsewhere, 'slot')} changed" if elsewhere else ""))
+        return Broken(expected, there + (f"; {in_words(elsewhere, 'slot')} changed" if elsewhere else ""))
 
     return test
 
@@ -242,7 +242,7 @@ def _other_slots(case: Case):
     for name, changed in zip(NAMES, _slots_changed(case), strict=True):
         others = [slot for slot in changed if slot != case.args.slot]
         if others:
-            return Broken(f"in {name} only slot {case.args.slot} changes", f"{_in_words(others, 'slot')} changed")
+            return Broken(f"in {name} only slot {case.args.slot} changes", f"{in_words(others, 'slot')} changed")
     changed = case.value.get("changed")
     return True if changed == [] else Broken("k and v stay as they are", f"changed: {show(changed)}")
 
@@ -279,7 +279,7 @@ def _copied(which: int, words: str) -> Callable[[Case], object]:
         if not wrong:
             return True
         same = all(now[n * blocks + copy.target] == was[n * blocks + copy.target] for n in wrong)
-        return Broken(expected, f"in {_in_words(wrong, 'layer')} it {'is as it was' if same else 'holds something else'}")
+        return Broken(expected, f"in {in_words(wrong, 'layer')} it {'is as it was' if same else 'holds something else'}")
 
     return test
 

@@ -11,8 +11,7 @@ from nbgrader import utils
 from nbgrader.preprocessors import IgnorePattern, LimitOutput
 from traitlets.config import Config
 
-from autograder.prompts.kept import FILE as PREDICTIONS
-from autograder.prompts.kept import LARGEST
+from autograder.beside import LARGEST, LEARNERS
 from autograder.staff import intake, plugin, records, snapshot
 from autograder.staff.engine import client
 from autograder.staff.execute import run_notebook
@@ -87,17 +86,17 @@ def _assess(sheet: Sheet, record: Record, handed_in: Snapshot, line: client.Line
     with snapshot.laid_out(handed_in) as folder:
         nb, record.repairs = intake.take_in(folder, f"{sheet.lesson}.ipynb", sheet.master, sheet.released)
     _sanitise(nb, sheet)
-    ran = run_notebook(nb, line, sheet.to_the_end, sheet.files | _predictions(handed_in))
+    ran = run_notebook(nb, line, sheet.to_the_end, sheet.files | _beside(handed_in))
     _tidy_outputs(nb, sheet)
     record.cells = [plugin.mark_cell(cell, index, ran) for index, cell in enumerate(nb.cells) if utils.is_grade(cell)]
     record.state = records.AWAITING if any(mark.score is None for mark in record.cells) else records.GRADED
     return Assessed(record, nbformat.writes(nb, version=4), comments_of(nb))
 
 
-def _predictions(handed_in: Snapshot) -> dict[str, bytes]:
-    """The learner's predictions, as the one file of theirs that the cells find beside the notebook."""
-    entry = handed_in.get(PREDICTIONS)
-    return {PREDICTIONS: entry.content} if entry and entry.content is not None and entry.size <= LARGEST else {}
+def _beside(handed_in: Snapshot) -> dict[str, bytes]:
+    """The learner's own files, which the cells find beside the notebook; too large ones are none."""
+    entries = {name: handed_in[name] for name in LEARNERS if name in handed_in}
+    return {name: entry.content for name, entry in entries.items() if entry.content is not None and entry.size <= LARGEST}
 
 
 def _sanitise(nb: NotebookNode, sheet: Sheet) -> None:

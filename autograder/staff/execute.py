@@ -13,9 +13,8 @@ from nbgrader import utils
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, default
 
+from autograder.beside import LARGEST, LEARNERS
 from autograder.exercises import exercise_of
-from autograder.prompts.kept import FILE as PREDICTIONS
-from autograder.prompts.kept import LARGEST
 from autograder.staff.engine import client, sandbox
 
 OWN = Path(__file__).resolve().parent
@@ -96,8 +95,8 @@ class ExecuteInSandbox(NbGraderPreprocessor):
         """Run all cells. resources["autograder"] gets the nonce, and what happened to cells by their index."""
         root = Path(self.parent.parent.coursedir.root) if self.parent else Path.cwd()
         line = _shared_engine(self.settings(), root, self.no_sandbox).lines[0]
-        beside = Path(resources.get("metadata", {}).get("path", "")) / PREDICTIONS
-        files = {PREDICTIONS: beside.read_bytes()} if beside.is_file() and not beside.is_symlink() and beside.stat().st_size <= LARGEST else {}
+        beside = [Path(resources.get("metadata", {}).get("path", "")) / name for name in LEARNERS]
+        files = {path.name: path.read_bytes() for path in beside if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST}
         resources["autograder"] = run_notebook(nb, line, self.run_to_the_end, files)
         return nb, resources
 

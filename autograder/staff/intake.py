@@ -14,13 +14,13 @@ from pathlib import Path
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
-from autograder.prompts.kept import FILE as PREDICTIONS
+from autograder.beside import LEARNERS
 from autograder.staff.rebuild import graded_sources, rebuild, tidy
 
 MAX_BYTES = 32 * 2**20
-# nbgrader's own two files beside a submission, which grading and releasing feedback need, and the learner's predictions.
+# nbgrader's own two files beside a submission, which grading and releasing feedback need, and the learner's own.
 STAMPS = ("timestamp.txt", "submission_secret.txt")
-KEPT_BESIDE = (*STAMPS, PREDICTIONS)
+KEPT_BESIDE = (*STAMPS, *LEARNERS)
 BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 GRADE_ID = re.compile(r'"grade_id"\s*:\s*"([^"\\]*)"')
 CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
