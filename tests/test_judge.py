@@ -159,7 +159,7 @@ def test_the_seed_decides_the_long_histories():
 
 
 def test_points_of_an_exercise_are_those_of_its_promises():
-    points = {"01_contiguous_vs_paged": 25, "02_prefix_sharing": 24, "03_copy_on_write": 26, "04_real_cache": 21}
+    points = {"01_contiguous_vs_paged": 25, "02_prefix_sharing": 24, "03_copy_on_write": 26, "04_real_cache": 21, "05_copy_costs": 11}
     for lesson, total in points.items():
         assert sum(e.points for e in EXERCISES.values() if e.lesson == lesson) == pytest.approx(total)
     assert all(weight > 0 for e in EXERCISES.values() for weight in e.weights.values())

@@ -157,8 +157,8 @@ def test_the_cell_installs_what_is_missing_and_only_that(tmp_path, wheel):
     """In a fresh environment without a network: the package and one companion are missing, another is there in an older version."""
     shelf = tmp_path / "shelf"
     shelf.mkdir()
-    for name in ("anywidget", "safetensors", "matplotlib"):
-        dummy_wheel(shelf, name, {"anywidget": "0.9.99", "safetensors": "0.9", "matplotlib": "3.99"}[name])
+    for name in launch.COMPANIONS:
+        dummy_wheel(shelf, name, {"anywidget": "0.9.99", "safetensors": "0.9", "matplotlib": "3.99", "jsonschema": "4.99"}[name])
     venv.create(tmp_path / "fresh", with_pip=True)
     python = tmp_path / "fresh" / "bin" / "python"
     (here,) = (tmp_path / "fresh" / "lib").glob("python*/site-packages")

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from autograder.copycost.shapes import Shape
-from autograder.copycost.ways import BLOCKS_FIRST, Pairs, Way, blocks_of
+from autograder.copycost.ways import BLOCKS_FIRST, Numbers, Way, blocks_of
 from autograder.needs import need
 
 if TYPE_CHECKING:
@@ -31,23 +31,23 @@ def random_cache(shape: Shape, blocks: int, layout: str, device: str, seed: int 
     return cache.random_(-(1 << 15), 1 << 15, generator=dice)
 
 
-def random_pairs(dice: random.Random, blocks: int, many: int) -> Pairs:
-    """So many pairs; no block is a target and a source, or a target twice."""
+def random_blocks(dice: random.Random, blocks: int, many: int) -> tuple[Numbers, Numbers]:
+    """So many sources and as many targets, all of them different blocks."""
     chosen = dice.sample(range(blocks), 2 * many)
-    return list(zip(chosen[:many], chosen[many:], strict=True))
+    return chosen[:many], chosen[many:]
 
 
 def check(way: Way, device: str, seed: int = 0) -> None:
-    """Raise CopiesWrong if the way is not exact: for one pair, for several, and for one source with several targets."""
+    """Raise CopiesWrong if the way is not exact: for one block, for several, and for one source with several targets."""
     torch = need("torch", "Copying blocks")
     dice = random.Random(seed)
-    for pairs in (random_pairs(dice, BLOCKS, 1), random_pairs(dice, BLOCKS, 7), [(4, 0), (4, 9), (BLOCKS - 1, 2)]):
+    for sources, targets in (random_blocks(dice, BLOCKS, 1), random_blocks(dice, BLOCKS, 7), ([4, 4, BLOCKS - 1], [0, 9, 2])):
         cache = random_cache(SMALL, BLOCKS, way.layout, device, seed)
         before = blocks_of(cache, way.layout).cpu().clone()
-        way.prepare(cache, pairs)()
+        way.prepare(cache, sources, targets)()
         after = blocks_of(cache, way.layout).cpu()
-        came_from = dict.fromkeys(range(BLOCKS)) | {target: source for source, target in pairs}
+        came_from = dict.fromkeys(range(BLOCKS)) | dict(zip(targets, sources, strict=True))
         for block, source in came_from.items():
             if not torch.equal(after[block], before[block if source is None else source]):
                 due = "stays as it was" if source is None else f"holds what block {source} holds"
-                raise CopiesWrong(f"“{way.name}” on {device}, pairs {pairs}: block {block} {due}, and it does not.")
+                raise CopiesWrong(f"“{way.name}” on {device}, from {sources} to {targets}: block {block} {due}, and it does not.")

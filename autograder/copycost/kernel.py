@@ -1,4 +1,4 @@
-"""Copy all pairs of blocks by one launch of a Triton kernel, straight from source to target.
+"""Copy any number of blocks by one launch of a Triton kernel, straight from source to target.
 
 Each program moves one chunk of one piece (a block in one layer, of the keys or of the values). The kernel itself is in
 `triton_kernel`, which is imported when it is first called; where Triton is not installed that says what is missing.
@@ -27,15 +27,15 @@ def words(cache: Tensor) -> Tensor:
     return rows.view(torch.int32)
 
 
-def launch(rows: Tensor, pairs: int) -> tuple[int, int, int]:
-    """How many programs are started: (pairs, pieces, chunks of a piece)."""
-    return pairs, rows.shape[0], math.ceil(rows.shape[2] / CHUNK)
+def launch(rows: Tensor, copies: int) -> tuple[int, int, int]:
+    """How many programs are started: (copies, pieces, chunks of a piece)."""
+    return copies, rows.shape[0], math.ceil(rows.shape[2] / CHUNK)
 
 
-def copy(cache: Tensor, pairs: list[tuple[int, int]]) -> None:
-    """Copy all pairs in one launch. cache: layers first, contiguous, shape (pieces, layers, blocks, …)."""
+def copy(cache: Tensor, sources: list[int], targets: list[int]) -> None:
+    """Copy all blocks in one launch. cache: layers first, contiguous, shape (pieces, layers, blocks, …)."""
     torch = need("torch", "Copying blocks")
     copy_chunk = need("autograder.copycost.triton_kernel", "This way of copying").copy_chunk
     rows = words(cache)
-    numbers = torch.tensor(pairs, device=cache.device)    # 64 bits, so that no product with them overflows
-    copy_chunk[launch(rows, len(pairs))](rows, numbers, rows.shape[1] * rows.shape[2], rows.shape[2], CHUNK=CHUNK)
+    numbers = torch.tensor([sources, targets], device=cache.device)    # 64 bits, so that no product with them overflows
+    copy_chunk[launch(rows, len(sources))](rows, numbers[0], numbers[1], rows.shape[1] * rows.shape[2], rows.shape[2], CHUNK=CHUNK)

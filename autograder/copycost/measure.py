@@ -110,7 +110,7 @@ def _sweep(clock: Clock, pool: Tensor, shape: Shape, way: Way, most: int, plan: 
     cache, dice, many = _cache(pool, shape, way.layout, blocks), random.Random(way.name), 1
     last = 1 if shape is ONE_LAYER else most
     while many <= last:
-        spread = clock.time(lambda repeat, n=many: way.prepare(cache, exact.random_pairs(dice, blocks, n)))
+        spread = clock.time(lambda repeat, n=many: way.prepare(cache, *exact.random_blocks(dice, blocks, n)))
         yield {"shape": shape.name, "way": way.name, "layout": way.layout, "blocks": many, "bytes": many * shape.block_bytes, "seconds": spread.to_dict()}
         if spread.median > plan.too_long:
             last = many

@@ -1,5 +1,5 @@
-"""The ways of copying many KV blocks at once, all with one meaning: for each pair (source, target) the target block
-gets what the source block holds. Targets differ from one another and from every source.
+"""The ways of copying many KV blocks at once, all with one meaning: the first target block gets
+what the first source block holds, and so on. Targets differ from one another and from every source.
 
 Two layouts of one cache. Layers first, (pieces, layers, blocks, …): in each layer a block lies in one piece, so that a
 block of 32 layers is 64 pieces. Blocks first, (blocks, pieces, layers, …): a block is one piece.
@@ -8,7 +8,7 @@ block of 32 layers is 64 pieces. Blocks first, (blocks, pieces, layers, …): a 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,20 +18,20 @@ from autograder.needs import need
 if TYPE_CHECKING:
     from torch import Tensor
 
-Pairs = list[tuple[int, int]]
+Numbers = list[int]    # of blocks
 LAYERS_FIRST, BLOCKS_FIRST = "layers first", "blocks first"
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way. prepare(cache, pairs) gives the call that copies; only that call is timed.
+    """One way. prepare(cache, sources, targets) gives the call that copies; only that call is timed.
 
     needs: what it cannot do without, "cuda" or "triton".
     """
 
     name: str
     layout: str
-    prepare: Callable[[Tensor, Pairs], Callable[[], object]]
+    prepare: Callable[[Tensor, Numbers, Numbers], Callable[[], object]]
     words: str
     needs: frozenset[str] = frozenset()
 
@@ -53,61 +53,59 @@ def blocks_of(cache: Tensor, layout: str) -> Tensor:
     return cache.movedim(2, 0) if layout == LAYERS_FIRST else cache
 
 
-def _calling(copy: Callable[[Tensor, Pairs], object]) -> Callable[[Tensor, Pairs], Callable[[], object]]:
-    return lambda cache, pairs: lambda: copy(cache, pairs)
+def _calling(copy: Callable[[Tensor, Numbers, Numbers], object]) -> Callable[[Tensor, Numbers, Numbers], Callable[[], object]]:
+    return lambda cache, sources, targets: lambda: copy(cache, sources, targets)
 
 
-def piece_by_piece(cache: Tensor, pairs: Pairs) -> None:
-    """A slice copy for each pair, layer, and key or value: pairs × layers × 2 calls."""
-    for source, target in pairs:
+def piece_by_piece(cache: Tensor, sources: Numbers, targets: Numbers) -> None:
+    """A slice copy for each block, layer, and key or value: blocks × layers × 2 calls."""
+    for source, target in zip(sources, targets, strict=True):
         for piece in cache:
             for layer in piece:
                 layer[target].copy_(layer[source])
 
 
-def block_by_block(cache: Tensor, pairs: Pairs) -> None:
-    """A slice copy for each pair, all layers at once."""
-    for source, target in pairs:
+def block_by_block(cache: Tensor, sources: Numbers, targets: Numbers) -> None:
+    """A slice copy for each block, all layers at once."""
+    for source, target in zip(sources, targets, strict=True):
         cache[:, :, target].copy_(cache[:, :, source])
 
 
-def whole_block_by_block(cache: Tensor, pairs: Pairs) -> None:
+def whole_block_by_block(cache: Tensor, sources: Numbers, targets: Numbers) -> None:
     """The same with blocks first, where a block is one piece of memory."""
-    for source, target in pairs:
+    for source, target in zip(sources, targets, strict=True):
         cache[target].copy_(cache[source])
 
 
-def columns(pairs: Pairs, device: object) -> Iterable[Tensor]:
-    """Sources and targets, each as a tensor of numbers on the device."""
-    return need("torch", "Copying blocks").tensor(pairs, device=device).T.contiguous()
+def there(numbers: Numbers, cache: Tensor) -> Tensor:
+    """Numbers of blocks as a tensor on the cache's device; making it is a part of every call's time."""
+    return need("torch", "Copying blocks").tensor(numbers, device=cache.device)
 
 
-def indexed(dimension: int) -> Callable[[Tensor, Pairs], None]:
-    """All pairs in two calls: index_select gathers the sources, index_copy_ scatters them. Everything moves twice."""
+def indexed(dimension: int) -> Callable[[Tensor, Numbers, Numbers], None]:
+    """All blocks in two calls: index_select gathers the sources, index_copy_ scatters them. Everything moves twice."""
 
-    def copy(cache: Tensor, pairs: Pairs) -> None:
-        sources, targets = columns(pairs, cache.device)
-        cache.index_copy_(dimension, targets, cache.index_select(dimension, sources))
+    def copy(cache: Tensor, sources: Numbers, targets: Numbers) -> None:
+        cache.index_copy_(dimension, there(targets, cache), cache.index_select(dimension, there(sources, cache)))
 
     return copy
 
 
-def assigned(cache: Tensor, pairs: Pairs) -> None:
-    """All pairs in one line of advanced indexing."""
-    sources, targets = columns(pairs, cache.device)
-    cache[:, :, targets] = cache[:, :, sources]
+def assigned(cache: Tensor, sources: Numbers, targets: Numbers) -> None:
+    """All blocks in one line of advanced indexing."""
+    cache[:, :, there(targets, cache)] = cache[:, :, there(sources, cache)]
 
 
-def replayed(cache: Tensor, pairs: Pairs) -> Callable[[], None]:
-    """The loop over blocks, recorded once as a CUDA graph and replayed in one launch; its pairs are fixed when it is recorded."""
+def replayed(cache: Tensor, sources: Numbers, targets: Numbers) -> Callable[[], None]:
+    """The loop over blocks, recorded once as a CUDA graph and replayed in one launch; its blocks are fixed when it is recorded."""
     torch = need("torch", "Copying blocks")
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
-        block_by_block(cache, pairs)    # once outside, as torch asks for: memory and kernels are set up
+        block_by_block(cache, sources, targets)    # once outside, as torch asks for: memory and kernels are set up
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        block_by_block(cache, pairs)
+        block_by_block(cache, sources, targets)
     return graph.replay
 
 

@@ -84,17 +84,15 @@ Moves = Iterable[tuple[int, int, int, int]]    # (piece, layer, source, target)
 
 
 def _after(case: Case, moves: Callable[[Batch], Moves], back: bool = False) -> bool:
-    """Whether just these moves were made, all from what the cache held before; back: the sources got the targets' numbers as well."""
+    """Whether just these moves were made, one after the other; back: the sources got the targets' numbers as well."""
     batch, after = case.args, cache_after(case)
     if after is None:
         return False
-    before = batch.cache.rows(3)
-    expected = list(before)
+    rows = list(batch.cache.rows(3))
     for piece, layer, source, target in moves(batch):
-        expected[batch.place(piece, layer, target)] = before[batch.place(piece, layer, source)]
-        if back:
-            expected[batch.place(piece, layer, source)] = before[batch.place(piece, layer, target)]
-    return after.rows(3) == expected
+        there, here = batch.place(piece, layer, target), batch.place(piece, layer, source)
+        rows[there], rows[here] = rows[here], rows[there] if back else rows[here]
+    return after.rows(3) == rows
 
 
 def _all(batch: Batch, pieces: Iterable[int] = (0, 1), layers: Iterable[int] | None = None, pairs: Iterable[tuple[int, int]] | None = None) -> Moves:
@@ -170,7 +168,7 @@ def backwards(case: Case) -> bool:
     COPY,
 )
 def exchanged(case: Case) -> bool:
-    return len({source for source, _ in case.args.pairs}) == len(case.args.pairs) and _after(case, _all, back=True)
+    return _after(case, _all, back=True)
 
 
 @copying(

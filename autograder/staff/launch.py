@@ -9,8 +9,8 @@ from pathlib import Path
 ADDRESS = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[\w.~-]+)*")
 REPOSITORY = re.compile(r"https://[\w.-]+(?::\d+)?(?:/[\w.~-]+){2,}")
 BRANCH = re.compile(r"[\w./-]+")
-# What a lesson draws and asks with, and what reads lesson 4's weights. Not torch: where it is missing, its gigabytes are the machine's owner's to decide.
-COMPANIONS = ("matplotlib", "anywidget", "safetensors")
+# What a lesson draws and asks with, and what reads lesson 4's weights and lesson 5's records. Not torch: where it is missing, its gigabytes are the machine's owner's to decide.
+COMPANIONS = ("matplotlib", "anywidget", "safetensors", "jsonschema")
 TAGS = ["course-install", "remove-cell"]     # the first is how the cell is known again, the second keeps it off the page
 CELL = '''\
 # Where the course's package is missing, as on Colab, this installs it, and of what it works with only what is not there yet. Elsewhere it does nothing.

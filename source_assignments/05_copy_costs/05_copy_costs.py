@@ -48,7 +48,7 @@ print(f"this notebook measures on: {device}")
 ### What has to be moved
 
 A [block](../../book/glossary.md#term-block) of 16 [tokens](../../book/glossary.md#term-token) holds a key and a value for each token, layer and [head](../../book/glossary.md#term-head). From lesson 1:
-bytes per token = 2 × layers × KV heads × head dimension × bytes per number.
+[bytes per token](../../book/glossary.md#term-bytes-per-token) = 2 × layers × KV heads × head dimension × bytes per number.
 """
 
 # %%
@@ -65,7 +65,7 @@ them twice: it is read, and it is written. A memory that moves 4.8 TB a second (
 ### Where it lies
 
 That block is not one piece of memory. An engine keeps a key cache and a value cache for each layer, as you did in lesson 4, and
-block 5 is "entry 5" of each of them. **Layers first** we call that layout. The other one, **blocks first**, puts everything that
+block 5 is "entry 5" of each of them. **[Layers first](../../book/glossary.md#term-layers-first)** we call that layout. The other one, **blocks first**, puts everything that
 belongs to a block side by side. Here is block 5 of a small cache of 3 layers and 8 blocks, in both:
 """
 
@@ -85,13 +85,13 @@ first it is one.*
 
 ### Overhead and transfer
 
-To copy anything a program makes a **call**. On a GPU a call is a request to another chip, and it takes some microseconds until the
+To copy anything a program makes a **call**. On a GPU a call is a [request](../../book/glossary.md#term-request) to another chip, and it takes some microseconds until the
 first byte moves, however little is asked for. So the time of a call has two parts:
 
 **t = overhead + bytes ÷ bandwidth**
 
-With few bytes the overhead is nearly all of it: the call is *bound by its overhead* (on a GPU one says launch-bound). With many
-bytes the transfer is, and the call is *bound by bandwidth*. In between is a **crossing**, where both take the same time.
+With few bytes the overhead is nearly all of it: the call is *bound by its overhead* (on a GPU one says [launch-bound](../../book/glossary.md#term-launch-bound)). With many
+bytes the transfer is, and the call is *bound by bandwidth*. In between is a **[crossing](../../book/glossary.md#term-crossing)**, where both take the same time.
 
 A step of a hundred [sequences](../../book/glossary.md#term-sequence) may have to copy several blocks. One call for each piece of each block pays the overhead very often. This
 is why the PagedAttention authors wrote one kernel that does all copies of a step ("fused block copy", §5.1): vLLM's change 32 took
@@ -314,9 +314,9 @@ for curve in reading.curves(record):
 
 How long is a copy beside the work around it? In a decode step of one sequence a model reads all its weights once. The record has the
 rate at which this machine reads a matrix while it multiplies a single token with it; Llama-3-8B's weights at that rate give an
-*estimate* of its step. No model is run here, and attention and everything else are left out, so a real step takes longer.
+*estimate* of its step. No model is run here, and [attention](../../book/glossary.md#term-attention) and everything else are left out, so a real step takes longer.
 
-Copy-on-write fires at most n − 1 times for a prompt that n samples share (lesson 3).
+[Copy-on-write](../../book/glossary.md#term-copy-on-write) fires at most n − 1 times for a prompt that n samples share (lesson 3).
 """
 
 # %%
@@ -331,14 +331,14 @@ print(f"{copies} copies beside {steps} steps: {100 * copies * one_copy / (copies
 
 # %% [markdown]
 """
-So copies are cheap *because they are rare and done together*. They get dear in three ways: done for every sequence at every fork (an
-eager copy) instead of at the first write; done piece by piece, with an overhead for each; or done while everything else waits.
+So copies are cheap *because they are rare and done together*. They get dear in three ways: done for every sequence at every [fork](../../book/glossary.md#term-fork) (an
+[eager copy](../../book/glossary.md#term-eager-copy)) instead of at the first write; done piece by piece, with an overhead for each; or done while everything else waits.
 
 ## Swap or recompute
 
 When blocks run out somebody is preempted (lesson 3). Its blocks can be **swapped**: moved to the host's memory, and back later. Or they
-are thrown away and **recomputed** from the tokens. The PagedAttention authors found that with small blocks recompute is better, since
-many small transfers use the link badly, with large blocks swap, and that between 16 and 64 the two come out alike (§7.3). vLLM's V1 engine recomputes.
+are thrown away and **recomputed** from the tokens. The PagedAttention authors found that with small blocks [recompute](../../book/glossary.md#term-recompute) is better, since
+many small transfers use the link badly, with large blocks [swap](../../book/glossary.md#term-swap), and that between 16 and 64 the two come out alike (§7.3). vLLM's V1 engine recomputes.
 
 On a GPU the record has the transfers of blocks of several sizes, to pinned memory (which the GPU can reach by itself) and to pageable
 memory; on a CPU there is no other memory to swap to.
@@ -364,7 +364,7 @@ for host in ("pinned", "pageable") if record["swap"] else ():
 # %%
 print(records.about_published())
 
-# %% tags=["remove-input"] mystnb={"image": {"alt": "Rates of copying blocks on a GPU, from a record that comes with the book, if there is one."}}
+# %% mystnb={"image": {"alt": "Rates of copying blocks on a GPU, from a record that comes with the book, if there is one."}} tags=["remove-input"]
 for taken in records.published():
     display(figures.rates(taken))
 
@@ -450,7 +450,7 @@ in its caches; a GPU does neither.
 
 | quantity | formula | Llama-3-8B |
 |---|---|---|
-| bytes of a block | 2 × layers × KV heads × head dimension × bytes × block size | 2,097,152 |
+| bytes of a block | 2 × layers × KV heads × head dimension × bytes × [block size](../../book/glossary.md#term-block-size) | 2,097,152 |
 | pieces, layers first | 2 × layers | 64 |
 | bytes moved by a copy | 2 × bytes of the block | 4,194,304 |
 | time of a call | overhead + bytes moved ÷ bandwidth | measured above |
