@@ -14,7 +14,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool, Float, Integer, default
 
 from autograder.beside import LARGEST, LEARNERS
-from autograder.exercises import exercise_of
+from autograder.exercises import EXERCISES, exercise_of
 from autograder.staff.engine import client, sandbox
 
 OWN = Path(__file__).resolve().parent
@@ -46,6 +46,12 @@ def that_count(nb: NotebookNode) -> set[int]:
     graded = [index for index, cell in enumerate(nb.cells) if utils.is_grade(cell)]
     last = max((index for index in graded if not reads_predictions(nb.cells[index])), default=len(nb.cells) - 1)
     return {*range(last + 1), *graded}
+
+
+def packages_of(*lessons: NotebookNode) -> tuple[str, ...]:
+    """The packages without which exercises of these notebooks cannot be driven."""
+    asked = {exercise_of(cell.source) for nb in lessons for cell in nb.cells if utils.is_grade(cell) and cell.cell_type == "code"}
+    return tuple(sorted({needed for id in asked if id in EXERCISES and (needed := EXERCISES[id].needs)}))
 
 
 def run_notebook(nb: NotebookNode, line: client.Line, to_the_end: bool = False, files: dict[str, bytes] | None = None) -> dict:
@@ -82,19 +88,21 @@ class ExecuteInSandbox(NbGraderPreprocessor):
     def _timeout(self) -> int:
         return self.config.Execute.get("timeout", 20)
 
-    def settings(self) -> client.Settings:
+    def settings(self, *lessons: NotebookNode) -> client.Settings:
+        """The options, for submissions of these lessons."""
         limits = sandbox.Limits(
             memory_mb=self.memory_limit_mb, file_mb=self.file_limit_mb, scratch_mb=self.file_limit_mb, processes=self.process_limit
         )
         return client.Settings(
             cell_seconds=self.timeout, total_seconds=self.total_timeout, restarts=self.max_restarts, printable_kb=self.output_limit_kb,
             displayable_kb=self.display_limit_kb, processes_mb=self.all_memory_limit_mb, limits=limits, start_seconds=self.start_timeout,
+            packages=packages_of(*lessons),
         )  # fmt: skip
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Run all cells. resources["autograder"] gets the nonce, and what happened to cells by their index."""
         root = Path(self.parent.parent.coursedir.root) if self.parent else Path.cwd()
-        line = _shared_engine(self.settings(), root, self.no_sandbox).lines[0]
+        line = _shared_engine(self.settings(nb), root, self.no_sandbox).lines[0]
         beside = [Path(resources.get("metadata", {}).get("path", "")) / name for name in LEARNERS]
         files = {path.name: path.read_bytes() for path in beside if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST}
         resources["autograder"] = run_notebook(nb, line, self.run_to_the_end, files)

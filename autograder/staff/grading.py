@@ -108,7 +108,7 @@ def _grade(
     ran, moves, replaced = [], [], Replaced(course)
     replaced.begin()
     warm = warm or client.Warm(max(1, min(workers, len(todo))))
-    with start_engine(options.settings(), course.root, warm, no_sandbox or options.no_sandbox) as engine:
+    with start_engine(options.settings(*(sheet.master for sheet in sheets.values())), course.root, warm, no_sandbox or options.no_sandbox) as engine:
         say(SANDBOXES[engine.kind])
         for done in assess_all(course, sheets, engine, todo):
             before = replaced.remember(done.assessed.record.lesson, done.assessed.record.student)

@@ -361,10 +361,10 @@ for host in ("pinned", "pageable") if record["swap"] else ():
 ## Records of GPUs
 """
 
-# %%
-print(records.about_published())
+# %% mystnb={"image": {"alt": "Rates of copying blocks on a GPU, one figure for each record that comes with the book."}}
+from IPython.display import display
 
-# %% mystnb={"image": {"alt": "Rates of copying blocks on a GPU, from a record that comes with the book, if there is one."}} tags=["remove-input"]
+print(records.about_published())
 for taken in records.published():
     display(figures.rates(taken))
 

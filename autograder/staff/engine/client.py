@@ -40,7 +40,10 @@ class EngineFailed(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a submission may take. Times in seconds; processes_mb is what all of a sandbox's processes hold together."""
+    """What a submission may take. Times in seconds; processes_mb is what all of a sandbox's processes hold together.
+
+    packages: large ones that the submissions need, imported once instead of by each.
+    """
 
     cell_seconds: float = 20.0
     total_seconds: float = 240.0
@@ -50,6 +53,7 @@ class Settings:
     processes_mb: int = 5120
     start_seconds: float = 60.0
     limits: sandbox.Limits = field(default_factory=sandbox.Limits)
+    packages: tuple[str, ...] = ()
 
 
 @dataclass
@@ -104,7 +108,7 @@ class Engine:
         self.kind: str | None = None
         self.config = {
             "no_sandbox": no_sandbox, "hide": [str(path) for path in hide], "limits": asdict(settings.limits),
-            "printable_kb": settings.printable_kb, "displayable_kb": settings.displayable_kb,
+            "printable_kb": settings.printable_kb, "displayable_kb": settings.displayable_kb, "packages": settings.packages,
         }  # fmt: skip
 
     def wait(self) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
@@ -34,14 +35,14 @@ COMMANDS, ANSWERS = 200, 201  # a fork's two pipes; above the sockets of every g
 
 def preload() -> Shell:
     """Import what lessons import and make IPython do everything once."""
-    import importlib
     import pkgutil
 
     import autograder
 
     for module in pkgutil.walk_packages(autograder.__path__, "autograder."):
-        if not module.name.startswith(("autograder.staff", "autograder.__main__")):
-            importlib.import_module(module.name)
+        if not module.name.startswith("autograder.staff") and not module.name.endswith("__main__"):
+            with contextlib.suppress(ModuleNotFoundError):  # one may be for a package that is not installed
+                importlib.import_module(module.name)
     shell = make_shell()
     with contextlib.suppress(ImportError):
         from IPython.core.pylabtools import activate_matplotlib
@@ -208,6 +209,10 @@ def main() -> None:
         config = wire.Reader(fds[0], 1 << 20).receive(3600)
     except wire.Ended:
         return  # the grader had nothing to run
+    for package in config["packages"]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(package)
+    gc.freeze()
     try:
         forks = sandbox.Forks(None if config["no_sandbox"] else [sandbox.Path(path) for path in config["hide"]])
     except sandbox.Unavailable as problem:
