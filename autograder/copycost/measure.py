@@ -41,7 +41,7 @@ class Plan:
     dtype: str
 
 
-CPU = Plan(most_blocks=32, budget=0.1, too_long=0.2, width=4_096, inner=4_096, tokens=64, dtype="float32")
+CPU = Plan(most_blocks=32, budget=0.05, too_long=0.2, width=4_096, inner=4_096, tokens=64, dtype="float32")
 GPU = Plan(most_blocks=4_096, budget=0.25, too_long=0.25, width=8_192, inner=28_672, tokens=2_048, dtype="bfloat16")
 TINY = Plan(most_blocks=4, budget=0.0, too_long=9.0, width=64, inner=64, tokens=16, dtype="float32")    # for tests
 

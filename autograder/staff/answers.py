@@ -98,7 +98,7 @@ def _execute(notebook, twin: Path, root: Path) -> None:
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     running = {}
-    with tempfile.TemporaryDirectory() as kernels:
+    with tempfile.TemporaryDirectory() as kernels, tempfile.TemporaryDirectory() as work:    # what a lesson leaves beside itself is not the page's
         client = NotebookClient(
             notebook,
             kernel_name="lesson",
@@ -108,7 +108,7 @@ def _execute(notebook, twin: Path, root: Path) -> None:
             record_timing=False,
             shutdown_kernel="immediate",
             extra_arguments=["--log-level=ERROR"],
-            resources={"metadata": {"path": str(twin.parent)}},
+            resources={"metadata": {"path": work}},
             on_cell_start=lambda cell, cell_index: running.update(id=cell.id),
         )
         try:
