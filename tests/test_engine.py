@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -292,3 +294,31 @@ def test_nbgraders_step_runs_the_cells_in_the_engine(sandboxed):
         engine.close()
     ran, _ = ExecuteInSandbox().preprocess(graded_notebook(), {})  # an engine that has ended is started again
     assert ran.cells[0].outputs[0].text == "42\n"
+
+
+LOOKS = """
+import os, sys
+from pathlib import Path
+from autograder.staff.engine import client
+course = Path(sys.argv[1])
+with client.Engine(client.Settings(), [course]) as engine:
+    print(engine.wait())
+    (cell,) = made = [client.Cell([f"import autograder, os, tempfile; open(os.path.join(tempfile.mkdtemp(), 'a'), 'w').close(); print(os.path.exists({str(course / 'answers')!r}), os.path.exists({os.path.realpath(course / 'answers')!r}))"])]
+    client.run(engine.lines[0], made, {}, {})
+    print("".join(output.get("text", output.get("evalue", "")) for output in cell.outputs))
+"""
+
+
+@pytest.mark.parametrize("way", ["plain", "link"])
+def test_a_course_below_the_temporary_folder_or_behind_a_link_has_its_sandbox(sandboxed, way):
+    """The jail is built over /tmp, where this package and this course lie."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        there = Path(folder, "there")
+        shutil.copytree(ROOT / "autograder", there / "autograder", ignore=shutil.ignore_patterns("__pycache__"))
+        (there / "course").mkdir()
+        (there / "course" / "answers").write_text("secret")
+        place = there if way == "plain" else Path(folder, "link")
+        if way == "link":
+            place.symlink_to(there)
+        ran = run(sys.executable, "-c", LOOKS, place / "course", cwd=place, PYTHONPATH=str(place))
+    assert ran.stdout.split("\n")[1:] == ["False False", "", ""] and ran.stdout.split()[0] in (sandbox.ROOT, sandbox.USER), ran.stdout + ran.stderr

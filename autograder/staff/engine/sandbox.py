@@ -21,6 +21,7 @@ import resource
 import shutil
 import signal
 import site
+import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,8 @@ class Jail:
 
     def _bind(self, fd: int, path: Path) -> None:
         target = f"{self.root}{path}"
-        if path.is_dir():
+        # Asked of the descriptor: the path may lie below the new root's own place, which is covered by now.
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
             os.makedirs(target, exist_ok=True)
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -24,6 +24,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 from collections.abc import Iterator
 
 from autograder.staff.engine import sandbox, wire
@@ -146,6 +147,7 @@ def _run_cells(shell: Shell, home: str, said: list[str], printable: int, display
     reader = wire.Reader(COMMANDS, 1 << 30)
     start = reader.receive(60)
     os.environ.update(start["env"], HOME=home, TMPDIR=os.path.join(os.path.dirname(home), "tmp") if home.startswith(sandbox.HOME) else home)
+    tempfile.tempdir = None    # it was found before the jail, where it may have been another one
     os.chdir(home)
     with _laid(start["files"], home):
         pass
