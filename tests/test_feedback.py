@@ -109,7 +109,7 @@ def test_the_report_counts_the_mistakes_that_were_recognised(tmp_path):
     cells = [CellMark("t", "01_small/f", 2.0, 1.0, verdict=wrong), CellMark("u", "01_small/g", 2.0, 1.0, verdict={**wrong, "mistake": None})]
     both = [graded(*cells), Record("01_small", "s02", records.GRADED, cells=cells)]
     assert summarise(both, ["01_small"])[0].mistakes == [("f", "The partly filled block is copied at the fork", 2)]
-    page = write_report(tmp_path / "report.html", both, ["01_small"], {}).read_text("utf-8")
+    page = write_report(tmp_path / "report.html", summarise(both, ["01_small"]), {}).read_text("utf-8")
     assert "Mistakes recognised" in page
     assert "copied at the fork" in page
 

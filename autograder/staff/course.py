@@ -23,7 +23,7 @@ from autograder.staff.engine.client import EngineFailed, NoSandbox
 from autograder.staff.feedback import write_feedback
 from autograder.staff.grading import Progress, grade_all
 from autograder.staff.records import Record, write_atomically
-from autograder.staff.report import table, write_report
+from autograder.staff.report import summarise, table, write_report
 
 CONFIG = '''"""Written by `autograder course`; a copy of the course's own configuration with folders of its own."""
 from pathlib import Path
@@ -237,7 +237,7 @@ def report(course: Course, graded: list[Record]) -> Path:
     for record in graded:
         page = write_feedback(course, record)
         pages[record.lesson, record.student] = page.relative_to(course.root).as_posix()
-    return write_report(course.root / "report.html", graded, course.lessons(), pages)
+    return write_report(course.root / "report.html", summarise(graded, course.lessons(), course), pages)
 
 
 def main(argv: list[str]) -> int:

@@ -1,6 +1,6 @@
 """`autograder report`: the class at a glance, in the terminal and as one HTML file with every reason.
 
-Both are written from the records alone.
+Marks and reasons come from the records alone; predictions and alike submissions from what was handed in (`study`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from pathlib import Path
 
 from autograder.misconceptions import CATALOGUE
 from autograder.staff import course_root, records
+from autograder.staff.courses import Course
 from autograder.staff.feedback import spoken, templates
 from autograder.staff.records import Record
+from autograder.staff.study import Study, study
 
 REASON_WIDTH = 150
 
@@ -36,6 +38,7 @@ class Lesson:
     mean: float | None
     missed: list[tuple[str, str, int]]
     mistakes: list[tuple[str, str, int]]
+    study: Study | None = None
 
 
 def mark_text(record: Record | None) -> str:
@@ -69,11 +72,12 @@ def _reasons(graded: list[Record]) -> list[str]:
     return lines or ["Every mark is full."]
 
 
-def summarise(graded: list[Record], lessons: list[str]) -> list[Lesson]:
-    return [_lesson(name, [record for record in graded if record.lesson == name]) for name in lessons]
+def summarise(graded: list[Record], lessons: list[str], course: Course | None = None) -> list[Lesson]:
+    """Lesson by lesson; with the course's folder at hand also what its files say."""
+    return [_lesson(name, [record for record in graded if record.lesson == name], course) for name in lessons]
 
 
-def _lesson(name: str, own: list[Record]) -> Lesson:
+def _lesson(name: str, own: list[Record], course: Course | None) -> Lesson:
     marked = [record for record in own if record.score is not None]
     missed: Counter[tuple[str, str]] = Counter()
     mistakes: Counter[tuple[str, str]] = Counter()
@@ -90,6 +94,7 @@ def _lesson(name: str, own: list[Record]) -> Lesson:
         mean=sum(record.score for record in marked) / len(marked) if marked else None,
         missed=[(*which, count) for which, count in missed.most_common(12)],
         mistakes=[(*which, count) for which, count in mistakes.most_common(12)],
+        study=study(course, name, own) if course and own else None,
     )
 
 
@@ -110,10 +115,10 @@ def _mistakes(record: Record) -> list[tuple[str, str]]:
     return [(exercise.split("/")[-1], CATALOGUE[id].names) for exercise, id in known if id in CATALOGUE]
 
 
-def write_report(path: Path, graded: list[Record], lessons: list[str], feedback: dict[tuple[str, str], str]) -> Path:
+def write_report(path: Path, lessons: list[Lesson], feedback: dict[tuple[str, str], str]) -> Path:
     """Write the HTML report. feedback: (lesson, student) → the page's address as seen from the report."""
     page = templates().get_template("report.html.j2").render(
-        lessons=summarise(graded, lessons), feedback=feedback, mark_text=mark_text, states=records
+        lessons=lessons, feedback=feedback, mark_text=mark_text, needs_a_person=needs_a_person, states=records
     )
     records.write_atomically(path, page)
     return path
@@ -130,9 +135,23 @@ def _lesson_lines(lesson: Lesson) -> list[str]:
     for title, rows in (("promises that did not hold", lesson.missed), ("mistakes recognised", lesson.mistakes)):
         if rows:
             lines += [f"  {title}", *(f"    {count:>4}  {exercise}: {what}" for exercise, what, count in rows)]
+    lines += _study_lines(lesson.study) if lesson.study else []
     if waiting := [record for record in lesson.records if needs_a_person(record)]:
         lines += ["  for a person to look at", *(f"    {record.student}: {needs_a_person(record)}" for record in waiting)]
     return lines
+
+
+def _study_lines(found: Study) -> list[str]:
+    lines = []
+    for prompt in found.guesses.prompts if any(prompt.committed for prompt in found.guesses.prompts) else ():
+        rights = ", ".join(f"{answers.label}: {answers.right} right" for answers in prompt.fields if answers.right is not None)
+        lines.append(f"    {prompt.committed:>4}  {prompt.title}" + (f" ({rights})" if rights and prompt.committed else ""))
+    lines = ["  predictions committed, and how many were right at first", *lines] if lines else []
+    if found.guesses.minutes is not None:
+        lines.append(f"  from first to last prediction: {found.guesses.minutes:.0f} minutes (median)")
+    if found.alike:
+        lines += [f"  alike beyond the template, to be looked at ({len(found.alike)})", *(f"    {pair.one} and {pair.other}" for pair in found.alike[:12])]
+    return lines + ([f"  {found.alike_note}"] if found.alike_note else [])
 
 
 def needs_a_person(record: Record) -> str | None:
@@ -163,8 +182,9 @@ def main(argv: list[str]) -> int:
         return 1
     chosen = [record for record in found if record.lesson in lessons]
     pages = {(r.lesson, r.student): page for r in chosen if (root / (page := f"feedback/{r.student}/{r.lesson}/{r.lesson}.html")).is_file()}
-    print(summary(summarise(chosen, lessons)))
-    print(f"\nEvery reason is in {write_report(options.to or root / 'report.html', chosen, lessons, pages)}")
+    summarised = summarise(chosen, lessons, Course(root) if (root / "nbgrader_config.py").is_file() else None)
+    print(summary(summarised))
+    print(f"\nEvery reason is in {write_report(options.to or root / 'report.html', summarised, pages)}")
     return 0
 
 
