@@ -1,9 +1,11 @@
 """A small nbgrader course of plain asserts, with none of this repository's own steps: what stock nbgrader is compared on."""
 
+import datetime
 import json
 import sqlite3
 
 import nbformat
+import sqlalchemy
 
 from conftest import run
 
@@ -75,6 +77,10 @@ def hand_in(folder, student, released, timestamp="2026-10-24 17:00:00 UTC", **ch
     (place / "timestamp.txt").write_text(timestamp)
 
 
+def as_sqlite_has_it(value):
+    return value.strftime("%Y-%m-%d %H:%M:%S.%f") if isinstance(value, datetime.datetime) else value
+
+
 QUERIES = {
     "students": "SELECT id, first_name, last_name, email FROM student ORDER BY id",
     "submissions": "SELECT a.name, s.student_id, s.timestamp, s.extension FROM submitted_assignment s JOIN assignment a ON a.id = s.assignment_id ORDER BY 2",
@@ -87,8 +93,12 @@ QUERIES = {
 }
 
 
-def rows(folder):
-    """All that the gradebook holds of submissions, without the random ids."""
+def rows(folder, url=None):
+    """All that the gradebook holds of submissions, without the random ids; url: of another gradebook than the folder's own."""
+    if url:
+        engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
+        with engine.connect() as connection:
+            return {name: [tuple(map(as_sqlite_has_it, row)) for row in connection.execute(sqlalchemy.text(query))] for name, query in QUERIES.items()}
     database = sqlite3.connect(folder / "gradebook.db")
     try:
         return {name: database.execute(query).fetchall() for name, query in QUERIES.items()}

@@ -30,15 +30,18 @@ class Busy(Exception):
 
 
 class Course:
-    """An nbgrader course folder, read through its own nbgrader_config.py."""
+    """An nbgrader course folder, read through its own nbgrader_config.py. db: another gradebook than the configuration's."""
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, db: str | None = None):
         self.root = root.resolve()
         if not (self.root / "nbgrader_config.py").is_file():
             raise FileNotFoundError(f"{root} has no nbgrader_config.py: name a course folder with --course.")
         self.config = PyFileConfigLoader("nbgrader_config.py", path=str(self.root)).load_config()
         self.config.CourseDirectory.root = str(self.root)
+        if db:
+            self.config.CourseDirectory.db_url = db
         self.directory = CourseDirectory(config=self.config)
+        self.directory.db_url = with_driver(self.directory.db_url)
         self.records = self.root / "records"
 
     def path(self, step: str, lesson: str, student: str = ".") -> Path:
@@ -91,6 +94,12 @@ class Course:
             except OSError:
                 raise Busy("Another `autograder grade` is at work in this course: wait until it has ended.") from None
             yield
+
+
+def with_driver(url: str) -> str:
+    """An address as instructors write it, "postgresql://…", with the driver that comes with the course."""
+    kind, rest = url.split("://", 1) if "://" in url else ("", url)
+    return f"postgresql+psycopg://{rest}" if kind in ("postgresql", "postgres") else url
 
 
 @functools.cache

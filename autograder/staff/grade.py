@@ -42,19 +42,24 @@ def _grade(options: argparse.Namespace, warm: client.Warm) -> int:
 
     told = sys.stderr if options.json else sys.stdout
     try:
-        course = Course(options.course or course_root())
+        course = Course(options.course or course_root(), options.db)
         work = grading.chosen(course, options.lesson, options.student)
         if options.undo:
-            for record in (back := grading.undo(course.root, work)):
+            for record in (back := grading.undo(course.root, work, options.db)):
                 print(f"{record.student} {record.lesson}: {record.state if record.score is None else f'{record.score:g}'} again", file=told)
             print(f"{len(back)} put back. Marks given by hand were left as they are.", file=told)
             return 0
         graded = grading.grade_all(
-            course.root, work, options.workers, options.again, grading.Progress(told), options.no_sandbox, lambda line: print(line, file=sys.stderr), warm
+            course.root, work, options.workers, options.again, grading.Progress(told), options.no_sandbox, lambda line: print(line, file=sys.stderr), warm, options.db
         )
     except (NotReleased, Busy, client.NoSandbox, client.EngineFailed, OSError) as problem:
         full = isinstance(problem, OSError) and problem.errno == errno.ENOSPC
         print(f"autograder grade: {'the disk is full: make room, and the same command goes on from here.' if full else problem}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as problem:
+        if problem.name not in ("psycopg", "psycopg2"):
+            raise
+        print("autograder grade: the gradebook is in PostgreSQL, and the package psycopg is not installed: `make setup` installs it.", file=sys.stderr)
         return 1
     except SQLAlchemyError as problem:
         first = str(problem.__cause__ or problem).splitlines()[0]
@@ -84,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--student", action="append", metavar="ID", help="only this student; may be given several times")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="submissions at once (default: %(default)s)")
     parser.add_argument("--again", action="store_true", help="grade again what is already graded")
+    parser.add_argument("--db", metavar="ADDRESS", help="another gradebook than the configuration's, for example postgresql://course@host/gradebook")
     parser.add_argument("--undo", action="store_true", help="put back the marks that the last run replaced")
     parser.add_argument("--no-sandbox", action="store_true", help="where the machine gives no sandbox, run submissions with all your rights")
     parser.add_argument("--json", action="store_true", help="print one JSON document; progress goes to stderr")

@@ -62,12 +62,14 @@ def grade_all(
     no_sandbox: bool = False,
     say: Callable[[str], None] = lambda line: None,
     warm: client.Warm | None = None,
+    db: str | None = None,
 ) -> list[Record]:
     """Grade (lesson, student) pairs, those that must run; `tell(record, done, total)` hears of each one that ran.
 
     warm: a warm process that the caller has started already, with as many lines as there shall be workers.
+    db: the gradebook's address, if it is not the one in the course's configuration.
     """
-    course = Course(root)
+    course = Course(root, db)
     with course.alone(), nbgraders_surroundings():
         keeper = Keeper(course)
         try:
@@ -128,9 +130,9 @@ def _say_moves(moves: list[str], say: Callable[[str], None]) -> None:
             say(f"  {move}")
 
 
-def undo(root: Path, work: list[Who] | None = None) -> list[Record]:
+def undo(root: Path, work: list[Who] | None = None, db: str | None = None) -> list[Record]:
     """Put back the marks that the last run replaced, of everybody or of these. Marks given by hand stay."""
-    course = Course(root)
+    course = Course(root, db)
     with course.alone(), nbgraders_surroundings():
         keeper, replaced = Keeper(course), Replaced(course)
         try:

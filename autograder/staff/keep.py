@@ -248,12 +248,14 @@ def _write_comments(connection: Connection, lesson: _Lesson, notebook: str, comm
 
 
 def _patiently(write: Callable[[], None]) -> None:
-    """Write, and try again for a while if another program holds the gradebook."""
+    """Write, and try again for a while if another program holds the gradebook, or its server is being started again."""
     deadline = time.monotonic() + LOCKED_SECONDS
     while True:
         try:
             return write()
         except OperationalError as problem:
-            if "locked" not in str(problem) or time.monotonic() > deadline:
+            # Of a server every such error is of the moment: it is being restarted, or the way to it is cut.
+            passing = "locked" in str(problem) or type(problem.orig).__module__.startswith("psycopg")
+            if not passing or time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
