@@ -105,6 +105,17 @@ ANSWERS = [
     ("04_real_cache/numbers", {"bytes_in_use": 589_824}, "samples-do-not-share"),
     ("04_real_cache/numbers", {"bytes_in_use": 313_344}, "tokens-without-slack"),
     ("04_real_cache/numbers", {"bytes_in_use": 1_769_472}, None),
+    ("05_copy_costs/numbers", {"block_bytes": 327_680}, "a-token-for-a-block"),
+    ("05_copy_costs/numbers", {"block_bytes": 2_621_440}, "keys-counted-alone"),
+    ("05_copy_costs/numbers", {"pieces": 80}, "keys-counted-alone"),
+    ("05_copy_costs/numbers", {"pieces": 1}, "one-piece"),
+    ("05_copy_costs/numbers", {"microseconds": 1.092}, "a-byte-moved-once"),
+    ("05_copy_costs/numbers", {"crossing": 23}, "a-byte-moved-once"),
+    ("05_copy_costs/numbers", {"crossing": 11}, "crossing-rounded-down"),
+    ("05_copy_costs/numbers", {"microseconds": 2_184.5}, "milliseconds"),
+    ("05_copy_costs/numbers", {"microseconds": 0.0021845}, "milliseconds"),
+    ("05_copy_costs/numbers", {"pieces": 64}, None),
+    ("05_copy_costs/numbers", {"microseconds": 10}, None),
 ]
 
 

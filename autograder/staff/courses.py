@@ -73,7 +73,7 @@ class Course:
     @functools.lru_cache(maxsize=64)  # noqa: B019  (a course lives as long as the process)
     def lesson_key(self, lesson: str) -> str:
         """A hash of all that marks depend on beside what was handed in: the lesson, the code that grades, the configuration."""
-        digest = hashlib.sha256(_code_key().encode())
+        digest = hashlib.sha256(code_key().encode())
         digest.update((self.root / "nbgrader_config.py").read_bytes())
         for step in ("source", "release"):
             digest.update(hashlib.sha256(self.notebook(step, lesson).read_bytes()).digest())
@@ -103,7 +103,8 @@ def with_driver(url: str) -> str:
 
 
 @functools.cache
-def _code_key() -> str:
+def code_key() -> str:
+    """A hash of all code that a mark depends on, with the versions of Python and of the packages that matter."""
     own = [path for path in sorted(PACKAGE.rglob("*.py")) if "staff" not in path.relative_to(PACKAGE).parts]
     staff = [PACKAGE / "staff" / name for name in STAFF_CODE]
     staff = [path for place in staff for path in (sorted(place.glob("*.py")) if place.is_dir() else [place])]

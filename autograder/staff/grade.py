@@ -20,6 +20,8 @@ MOST_WORKERS = 128  # more need more descriptors than a fork leaves room for
 
 def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
+    if options.cluster:
+        return _grade(options, None)
     try:
         warm = client.Warm(min(max(1, options.workers), MOST_WORKERS))
     except client.NoSandbox as problem:
@@ -31,12 +33,13 @@ def main(argv: list[str]) -> int:
         warm.close()
 
 
-def _grade(options: argparse.Namespace, warm: client.Warm) -> int:
+def _grade(options: argparse.Namespace, warm: client.Warm | None) -> int:
     """Grade, and say in one sentence what keeps us from it."""
     _leave_out("rfc3987_syntax")
     from sqlalchemy.exc import SQLAlchemyError
 
     from autograder.staff import grading, records
+    from autograder.staff.cluster import NoCluster
     from autograder.staff.courses import Busy, Course
     from autograder.staff.keep import NotReleased
 
@@ -50,16 +53,17 @@ def _grade(options: argparse.Namespace, warm: client.Warm) -> int:
             print(f"{len(back)} put back. Marks given by hand were left as they are.", file=told)
             return 0
         graded = grading.grade_all(
-            course.root, work, options.workers, options.again, grading.Progress(told), options.no_sandbox, lambda line: print(line, file=sys.stderr), warm, options.db
+            course.root, work, options.workers, options.again, grading.Progress(told), options.no_sandbox, lambda line: print(line, file=sys.stderr), warm, options.db, options.cluster
         )
-    except (NotReleased, Busy, client.NoSandbox, client.EngineFailed, OSError) as problem:
+    except (NotReleased, Busy, NoCluster, client.NoSandbox, client.EngineFailed, OSError) as problem:
         full = isinstance(problem, OSError) and problem.errno == errno.ENOSPC
         print(f"autograder grade: {'the disk is full: make room, and the same command goes on from here.' if full else problem}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as problem:
-        if problem.name not in ("psycopg", "psycopg2"):
+        if problem.name not in ("psycopg", "distributed"):
             raise
-        print("autograder grade: the gradebook is in PostgreSQL, and the package psycopg is not installed: `make setup` installs it.", file=sys.stderr)
+        what = "the gradebook is in PostgreSQL" if problem.name == "psycopg" else "a cluster was asked for"
+        print(f"autograder grade: {what}, and the package {problem.name} is not installed: `make setup` installs it.", file=sys.stderr)
         return 1
     except SQLAlchemyError as problem:
         first = str(problem.__cause__ or problem).splitlines()[0]
@@ -88,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--course", type=Path, help="the course folder (default: the one around here)")
     parser.add_argument("--student", action="append", metavar="ID", help="only this student; may be given several times")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="submissions at once (default: %(default)s)")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="let the workers of a Dask cluster assess, for example tcp://host:8786; they need this version of the course and no file of it")
     parser.add_argument("--again", action="store_true", help="grade again what is already graded")
     parser.add_argument("--db", metavar="ADDRESS", help="another gradebook than the configuration's, for example postgresql://course@host/gradebook")
     parser.add_argument("--undo", action="store_true", help="put back the marks that the last run replaced")

@@ -6,6 +6,7 @@ and grading code are those of its record is not run again.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -63,11 +64,13 @@ def grade_all(
     say: Callable[[str], None] = lambda line: None,
     warm: client.Warm | None = None,
     db: str | None = None,
+    cluster: str | None = None,
 ) -> list[Record]:
     """Grade (lesson, student) pairs, those that must run; `tell(record, done, total)` hears of each one that ran.
 
     warm: a warm process that the caller has started already, with as many lines as there shall be workers.
-    db: the gradebook's address, if it is not the one in the course's configuration.
+    db: the gradebook's address, if it is not the one in the course's configuration. cluster: a Dask scheduler's
+    address; its workers then assess, and `workers` and `warm` play no part.
     """
     course = Course(root, db)
     with course.alone(), nbgraders_surroundings():
@@ -75,7 +78,7 @@ def grade_all(
         try:
             kept, todo = _what_to_do(course, keeper, work, again)
             if todo:
-                kept += _grade(course, keeper, todo, workers, tell, no_sandbox, say, warm)
+                kept += _grade(course, keeper, todo, workers, tell, no_sandbox, say, warm, cluster)
         finally:
             keeper.close()
     return sorted(kept, key=lambda record: (record.lesson, record.student))
@@ -103,16 +106,25 @@ def _grade(
     no_sandbox: bool,
     say: Callable[[str], None],
     warm: client.Warm | None,
+    cluster: str | None,
 ) -> list[Record]:
     options = ExecuteInSandbox(config=course.config)
     sheets = {lesson: sheet_of(course, keeper, lesson, options.run_to_the_end) for lesson in sorted({lesson for lesson, _ in todo})}
     keeper.engine.dispose()  # no connection of ours may be in the workers
     ran, moves, replaced = [], [], Replaced(course)
     replaced.begin()
-    warm = warm or client.Warm(max(1, min(workers, len(todo))))
-    with start_engine(options.settings(*(sheet.master for sheet in sheets.values())), course.root, warm, no_sandbox or options.no_sandbox) as engine:
-        say(SANDBOXES[engine.kind])
-        for done in assess_all(course, sheets, engine, todo):
+    settings, no_sandbox = options.settings(*(sheet.master for sheet in sheets.values())), no_sandbox or options.no_sandbox
+    with contextlib.ExitStack() as running:
+        if cluster:
+            from autograder.staff.cluster import assess_all as assess_there
+
+            found = running.enter_context(contextlib.closing(assess_there(course, sheets, settings, no_sandbox, cluster, todo, say)))
+        else:
+            warm = warm or client.Warm(max(1, min(workers, len(todo))))
+            engine = running.enter_context(start_engine(settings, course.root, warm, no_sandbox))
+            say(SANDBOXES[engine.kind])
+            found = assess_all(course, sheets, engine, todo)
+        for done in found:
             before = replaced.remember(done.assessed.record.lesson, done.assessed.record.student)
             ran.append(_keep(course, keeper, done))
             tell(ran[-1], len(ran), len(todo))
