@@ -15,11 +15,12 @@ STAFF = {
     "sample-class": "write a class of sample submissions",
     "course": "make the sample course, collect, grade, write feedback and print the marks",
     "grade": "grade the collected submissions, each in a sandbox",
+    "feedback": "a page for each graded submission, to be released by nbgrader",
     "report": "the graded class at a glance: promises missed, mistakes, who needs a person",
     "export": "marks as a table for a spreadsheet, Canvas or Moodle",
     "doctor": "say what this machine has, what is missing, and the command that cures it",
 }
-MODULES = {"lessons": "lessons", "prose": "prose", "sample-class": "sample", "course": "course", "grade": "grade", "report": "report", "export": "export", "doctor": "doctor"}
+MODULES = {"lessons": "lessons", "prose": "prose", "sample-class": "sample", "course": "course", "grade": "grade", "feedback": "feedback", "report": "report", "export": "export", "doctor": "doctor"}
 
 
 def main(argv: list[str] | None = None) -> int:

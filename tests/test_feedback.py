@@ -5,7 +5,7 @@ import re
 import pytest
 
 from autograder.staff import records
-from autograder.staff.feedback import render
+from autograder.staff.feedback import ByHand, render
 from autograder.staff.records import CellMark, Record
 from autograder.staff.report import main, mark_text, summarise, summary, table, write_report
 
@@ -75,6 +75,16 @@ def test_what_stands_between_backquotes_is_code_and_still_escaped():
 def test_a_cell_that_did_not_answer_says_why():
     page = render(graded(CellMark("t", "01_small/f", 2.0, 0.0, note="Python ended in this cell")))
     assert "Python ended in this cell" in page
+
+
+def test_what_a_person_has_given_counts_and_is_shown():
+    record = graded(CellMark("essay", None, 4.0, None), CellMark("t", "01_small/f", 2.0, 1.5, note="Python ended in this cell"))
+    record.state = records.AWAITING
+    before = render(record)
+    assert "1.5 of 6 points" in before and "so far" in before and "awaits a manual mark (of 4)" in before
+    page = render(record, ByHand({"essay": 3.0, "t": 2.0}, {"essay": "Read <b>lesson</b> 3 again."}, late=1.0))
+    assert "4 of 6 points" in page and "so far" not in page and "1 taken off for being late" in page
+    assert "3 of 4" in page and "the check gave 1.5" in page and "Read &lt;b&gt;lesson&lt;/b&gt; 3 again." in page
 
 
 def test_mended_things_are_told():

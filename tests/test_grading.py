@@ -174,6 +174,35 @@ class TestClass:
         pages = list((course.root / "exchange").glob("*/feedback/*.html"))
         assert len(pages) == sum(who[1] == lesson for who in found)
 
+    def test_nbgraders_own_feedback_shows_no_hidden_test_and_why_a_mark_is_not_full(self, graded, tmp_path):
+        course, found = graded
+        student, lesson = next(who for who, (submission, record) in found.items() if submission.expect == sample.PARTIAL and who[1].startswith("01"))
+        copy = tmp_path / "course"
+        shutil.copytree(course.root, copy, symlinks=True)
+        made = run("nbgrader", "generate_feedback", lesson, "--student", student, "--force", cwd=copy, PYTHONPATH=str(ROOT))
+        assert made.returncode == 0, made.stderr[-2000:]
+        page = (copy / "feedback" / student / lesson / f"{lesson}.html").read_text("utf-8")
+        assert "thorough" not in page and "HIDDEN" not in page and "Traceback" not in page
+        reason = found[student, lesson][1].reasons()[0]
+        assert reason.split(":")[0] in page
+
+    def test_the_feedback_command_has_what_a_person_gave(self, graded, tmp_path, capsys):
+        from autograder.staff import feedback
+
+        course, found = graded
+        copy = tmp_path / "course"
+        shutil.copytree(course.root, copy, symlinks=True)
+        (student, lesson), record = next((who, record) for who, (_, record) in found.items() if record.state == records.AWAITING)
+        waiting = next(cell for cell in record.cells if cell.score is None)
+        with Gradebook(f"sqlite:///{copy / 'gradebook.db'}", course.directory.course_id) as gradebook:
+            gradebook.find_grade(waiting.grade_id, lesson, lesson, student).manual_score = 1.5
+            gradebook.find_comment(waiting.grade_id, lesson, lesson, student).manual_comment = "Well seen."
+            gradebook.db.commit()
+        assert feedback.main([lesson, "--course", str(copy), "--student", student]) == 0
+        page = (copy / "feedback" / student / lesson / f"{lesson}.html").read_text("utf-8")
+        assert "Well seen." in page and f"1.5 of {waiting.points:g}" in page and "1 pages" in capsys.readouterr().out
+        assert feedback.main(["99_nothing", "--course", str(copy)]) == 1
+
     def test_the_report_names_every_student_and_no_other_host(self, graded):
         course, found = graded
         page = (course.root / "report.html").read_text("utf-8")

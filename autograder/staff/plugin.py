@@ -15,14 +15,17 @@ import math
 import re
 from pathlib import Path
 
-from nbconvert.preprocessors import ClearMetadataPreprocessor
+import nbformat
+from nbconvert.preprocessors import ClearMetadataPreprocessor, CSSHTMLHeaderPreprocessor
 from nbformat.notebooknode import NotebookNode
 from nbgrader import utils
 from nbgrader.preprocessors import (
     AssignLatePenalties,
     CheckCellMetadata,
+    ClearHiddenTests,
     ClearOutput,
     DeduplicateIds,
+    GetGrades,
     IgnorePattern,
     LimitOutput,
     NbGraderPreprocessor,
@@ -52,6 +55,7 @@ def configure(c: object) -> None:
         ExecuteInSandbox, IgnorePattern, ClearMetadataPreprocessor, LimitOutput, SaveVerdicts, AssignLatePenalties, CheckCellMetadata,
     ]  # fmt: skip
     c.OverwriteCells.add_missing_cells = True
+    c.GenerateFeedback.preprocessors = [GetGrades, ClearHiddenTests, SayWhy, CSSHTMLHeaderPreprocessor]
 
 
 class RebuildOnMaster(NbGraderPreprocessor):
@@ -68,6 +72,21 @@ class RebuildOnMaster(NbGraderPreprocessor):
         rebuilt, repairs = rebuild(nb, read_own(master), read_own(released))
         records.save(Path(self.records_directory), records.Record(lesson, student, records.PREPARED, repairs=repairs))
         return rebuilt, resources
+
+
+class SayWhy(NbGraderPreprocessor):
+    """For nbgrader's own feedback pages: a test shows why its mark is not full, and no traceback, which would show hidden tests."""
+
+    records_directory = Unicode("records", help="Where the records lie, from the course folder.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        found = records.load(Path(self.records_directory), resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
+        why = {cell.grade_id: reason for cell in found.cells if (reason := records.reason(cell))} if found else {}
+        for cell in nb.cells:
+            if cell.cell_type == "code" and utils.is_grade(cell) and not utils.is_solution(cell):
+                said = why.get(cell.metadata.nbgrader.grade_id)
+                cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"{said}\n")] if said else []
+        return nb, resources
 
 
 class SaveVerdicts(SaveAutoGrades):

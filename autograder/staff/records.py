@@ -71,10 +71,11 @@ class Record:
         if self.state in (NOT_GRADABLE, FAILED):
             where = f" ({self.where})" if self.where else ""
             return [f"{self.state}: {self.cause}{where}. {self.cure or ''}".strip()]
-        return [reason for cell in self.cells if (reason := _reason(cell))]
+        return [why for cell in self.cells if (why := reason(cell))]
 
 
-def _reason(cell: CellMark) -> str | None:
+def reason(cell: CellMark) -> str | None:
+    """Why the cell's mark is not full, None if it is: a sentence for whoever wrote it, with nothing hidden in it."""
     name = cell.exercise.split("/")[-1] if cell.exercise else cell.grade_id
     if cell.score is None:
         return f"{name} awaits a manual mark"
