@@ -1,4 +1,4 @@
-"""What a lesson's page costs a reader: bytes of its first view, Python's cold start, and a warm check.
+"""What a lesson's page costs a reader: bytes of its first view, what moves, Python's cold start, a warm check, a large pool.
 
     python benchmarks/page.py [FOLDER_OF_PAGES]
 
@@ -47,9 +47,31 @@ def sent(folder: Path, urls: list[str]) -> tuple[int, int]:
     return plain, zipped
 
 
+# Adds up what moves without the reader's doing: the browser's own measure of layout shift.
+SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => { for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value; })
+  .observe({ type: "layout-shift", buffered: true });
+"""
+# A press on the pool, and the time until the second frame after it has been drawn: milliseconds.
+PRESSES = """async (presses) => {
+  const times = [];
+  for (let n = 0; n < presses; n++) {
+    const lab = document.querySelector(".kv-lab-pool");
+    const control = [...lab.querySelectorAll("button")].find((button) => button.textContent.startsWith(n % 3 ? "append" : "allocate"));
+    const begun = performance.now();
+    control.click();
+    await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+    times.push(performance.now() - begun);
+  }
+  return times;
+}"""
+
+
 def opened(browser: Browser, address: str) -> tuple[Page, list[str], float]:
     """A lesson in a browser that has seen nothing: the page, what it asked for, seconds until its cells can be used."""
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.add_init_script(SHIFTS)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     begun = time.perf_counter()
@@ -69,11 +91,14 @@ def run(page: Page, cell: str) -> float:
 def measure(browser: Browser, folder: Path, base: str, lesson: str) -> dict[str, float]:
     """One lesson's figures. The check is the lesson's first; its exercise is as released."""
     address = f"{base}/notebooks/{lesson}/{lesson}.html"
-    usable, cold, warm, first = [], [], [], []
+    usable, cold, warm, first, shifted = [], [], [], [], []
     for _ in range(RUNS):
         page, asked, seconds = opened(browser, address)
         page.wait_for_load_state("networkidle")
+        page.mouse.wheel(0, 100_000)    # what is mounted only when it comes into view is mounted now
+        page.wait_for_timeout(500)
         first = list(asked)
+        shifted.append(page.evaluate("window.shifted"))
         check = page.locator("div.cell.kv-check").first.get_attribute("id").removeprefix("cell-")
         usable.append(seconds)
         cold.append(run(page, check))
@@ -81,10 +106,25 @@ def measure(browser: Browser, folder: Path, base: str, lesson: str) -> dict[str,
         python = [url for url in asked if url not in first]
         page.context.close()
     return {
-        "first view, kB": sent(folder, first)[0] / 1000, "gzipped, kB": sent(folder, first)[1] / 1000, "files": len(set(first)),
+        "first view, kB": sent(folder, first)[0] / 1000, "gzipped, kB": sent(folder, first)[1] / 1000, "files": len(set(first)), "layout shift": max(shifted),
         "cells usable, s": statistics.median(usable), "cold check, s": statistics.median(cold), "warm check, ms": 1000 * statistics.median(warm),
         "Python, gzipped kB": sent(folder, python)[1] / 1000,
     }  # fmt: skip
+
+
+def large_pool(browser: Browser, base: str, lesson: str) -> list[float]:
+    """Milliseconds from a press to its picture, for 30 presses on a pool of 1,000 blocks; two frames are 33 ms."""
+    page, _, _ = opened(browser, f"{base}/notebooks/{lesson}/{lesson}.html")
+    pool = page.locator(".kv-lab-pool").first
+    pool.scroll_into_view_if_needed()
+    pool.get_by_text("Another pool").click()
+    pool.get_by_label("blocks", exact=True).fill("1000")
+    pool.get_by_role("button", name="new pool").click()
+    pool.get_by_label("tokens").fill("800")
+    page.wait_for_timeout(300)
+    times = page.evaluate(PRESSES, 30)
+    page.context.close()
+    return times
 
 
 def main() -> int:
@@ -97,10 +137,12 @@ def main() -> int:
     with serving(folder) as base, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"])
         rows = {lesson: measure(browser, folder, base, lesson) for lesson in lessons}
+        presses = large_pool(browser, base, next(lesson for lesson in lessons if lesson.startswith("03")))
     columns = list(next(iter(rows.values())))
     print(f"{'lesson':26}" + "".join(f"{name:>20}" for name in columns))
     for lesson, row in rows.items():
-        print(f"{lesson:26}" + "".join(f"{row[name]:20,.1f}" for name in columns))
+        print(f"{lesson:26}" + "".join(f"{row[name]:20,.{3 if name == 'layout shift' else 1}f}" for name in columns))
+    print(f"a pool of 1,000 blocks, from a press to its picture: median {statistics.median(presses):.0f} ms, slowest {max(presses):.0f} ms of {len(presses)} presses")
     return 0
 
 

@@ -1,11 +1,12 @@
 """Prompts in a real browser, on a small page of their own: answered, held back, explained, kept, by keyboard alone."""
 
 import contextlib
+import re
 import shutil
 
 import pytest
 
-from autograder.prompts.questions import question
+from autograder.prompts.questions import of_lesson, question
 from autograder.widgets.colours import COLOURS
 from autograder.widgets.host import page_html
 from conftest import ROOT, serving
@@ -154,3 +155,89 @@ def test_words_are_readable_in_both_themes(theme, address, browser):
         found = page.evaluate("""() => ["ink", "muted", "accent", "good", "bad"].map((name) => [name, getComputedStyle(document.querySelector(".kv-widget")).getPropertyValue(`--kv-${name}`)])""")
         soft = page.evaluate("""() => getComputedStyle(document.querySelector(".kv-widget")).getPropertyValue("--kv-soft")""")
     assert [(name, ink) for name, ink in found if contrast(ink.strip(), soft.strip()) < 4.5] == []
+
+
+# --- every prompt of every lesson ---
+
+LESSONS = sorted(path.stem for path in (ROOT / "autograder" / "prompts").glob("*.json"))
+
+
+def prompts_of(lesson):
+    return [asked for kind in ("predict", "ask") for asked in of_lesson(lesson, kind)]
+
+
+@pytest.fixture(scope="module")
+def all_prompts(tmp_path_factory):
+    """A page for each lesson with all of its prompts, each in a section of its own."""
+    folder = tmp_path_factory.mktemp("prompts")
+    shutil.copytree(ROOT / "autograder" / "widgets", folder / "widgets", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    (folder / "widgets" / "colours.css").write_text(COLOURS)
+    for lesson in LESSONS:
+        sections = "".join(f'<section id="{q.id}"><h2>{n}</h2><div class="cell">{page_html("question", q.for_page(), key=f"question:{q.id}", still="")}</div></section>' for n, q in enumerate(prompts_of(lesson)))
+        head = PAGE.format(theme="light", predict="", ask="", order="")
+        (folder / f"{lesson}.html").write_text(head[: head.index('<section id="one">')] + sections + "</main></body></html>")
+    with serving(folder) as at:
+        yield at
+
+
+def give(part, field, value):
+    """Fill in one field as a reader does."""
+    if field.kind == "choice":
+        part.get_by_role("group", name=field.label, exact=True).get_by_label(value, exact=True).check()
+    elif field.kind == "order":
+        for place, line in enumerate(value):
+            words = field.options[line - 1]
+            order = "(rows) => rows.map((row) => Number(row.dataset.line))"
+            while (at := part.locator(".kv-order li").evaluate_all(order).index(line)) != place:
+                part.get_by_role("button", name=f"Move {'up' if at > place else 'down'}: {words}", exact=True).click()
+        part.get_by_role("button", name=f"Move up: {field.options[value[0] - 1]}", exact=True).click()    # touched, though it was in order
+    else:
+        part.get_by_label(field.label, exact=True).fill(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+
+
+def plain(words):
+    """As it stands on the page: without marks for code and emphasis, and with single spaces."""
+    return " ".join(re.sub(r"[`*]", "", words).split())
+
+
+def wrong_answer(field, outcome):
+    """A likely wrong answer and what is said of it; else some other answer."""
+    if outcome.wrong:
+        return outcome.wrong[0]
+    if not outcome.right:
+        return ("some words" if field.kind == "words" else 1), ""
+    other = {"number": 987_654, "list": (9, 9, 9), "words": "some words", "order": tuple(reversed(outcome.right[0])) if field.kind == "order" else None}
+    return other.get(field.kind) or next(option for option in field.options if option not in outcome.right), outcome.otherwise
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_prompt_refuses_an_empty_form_explains_a_wrong_answer_and_knows_a_right_one(lesson, all_prompts, browser):
+    troubles, asked_for = [], prompts_of(lesson)
+    with contextlib.ExitStack() as stack:
+        wrong, right = (stack.enter_context(contextlib.closing(browser.new_context(viewport={"width": 900, "height": 900}, reduced_motion="reduce"))).new_page() for _ in range(2))
+        for page in (wrong, right):
+            page.set_default_timeout(5000)
+            page.on("pageerror", lambda error: troubles.append(str(error)))
+            page.goto(f"{all_prompts}/{lesson}.html")
+            page.wait_for_selector(f".kv-question >> nth={len(asked_for) - 1}")
+        for asked in asked_for:
+            verb = "Commit my prediction" if asked.kind == "predict" else "Check"
+            part = wrong.locator(f'[id="{asked.id}"] .kv-question')
+            part.get_by_role("button", name=verb).click()
+            assert part.get_by_role("alert").inner_text().startswith(f"{plain(asked.fields[0].label)}: "), asked.id
+            said = []
+            for field in asked.fields:
+                answer, why = wrong_answer(field, asked.outcomes[field.key])
+                give(part, field, answer)
+                said.append(plain(why))
+            part.get_by_role("button", name=verb).click()
+            shown = plain(part.inner_text())
+            assert [why for why in said if why not in shown] == [], asked.id
+            if all(asked.outcomes[field.key].right for field in asked.fields):
+                part = right.locator(f'[id="{asked.id}"] .kv-question')
+                for field in asked.fields:
+                    give(part, field, asked.outcomes[field.key].right[0])
+                part.get_by_role("button", name=verb).click()
+                shown = plain(part.inner_text())
+                assert ("Right." in shown or "as you said" in shown or "You saw it coming" in shown) and "not as you said" not in shown, (asked.id, shown)
+    assert troubles == []

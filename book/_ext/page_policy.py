@@ -18,8 +18,8 @@ def policy(page: str) -> str:
     styles = [_hash(body) for body in STYLE.findall(page)]
     return "; ".join([
         "default-src 'none'",
-        # Files of this site; the theme's few inline scripts by their hash; and compiling Python's WebAssembly, for
-        # browsers that hold a worker to the policy of its page. Neither eval nor any other inline script.
+        # Files of this site; the theme's few inline scripts by their hash; and compiling Python's WebAssembly, in the
+        # worker, which is held to the policy of its page. Neither eval nor any other inline script.
         f"script-src 'self' 'wasm-unsafe-eval' {' '.join(dict.fromkeys(scripts))}".strip(),
         # Style sheets of this site, and the inline ones by their hash.
         f"style-src 'self'; style-src-elem 'self' {' '.join(dict.fromkeys(styles))}".strip(),
@@ -28,10 +28,10 @@ def policy(page: str) -> str:
         # Pictures of this site, and those inside style sheets.
         "img-src 'self' data:",
         "font-src 'self'",
-        # The search index; Python's files, for browsers as above.
+        # The search index; Python's files.
         "connect-src 'self'",
-        # The worker in which Python runs.
-        "worker-src 'self'",
+        # The worker in which Python runs: a line of the page's own, so that this policy holds in it too.
+        "worker-src blob:",
         # The search form.
         "form-action 'self'",
         "base-uri 'none'",

@@ -41,7 +41,7 @@ import random
 
 import torch
 
-from autograder import ask, charmodel, check, draw, predict, predicted, predictions
+from autograder import ask, charmodel, check, draw, predict, predicted, predictions, simulate
 from autograder.record import read_state
 from autograder.texts import SideBySide
 
@@ -567,6 +567,42 @@ draw.blocks(samples(Paged(model, num_blocks=12), ["A", "B", "C", "D"], 6).manage
 """
 *Figure 1. Blocks 0 and 1, full and shared by all four, hold the prompt's first 32 tokens. The third block was copied three times;
 the last sample to write kept the original.* What is new: behind each of these squares there are numbers now.
+
+The same with two samples, to be stepped through: watch the third block while A and B write their first characters, and again when it
+is full.
+"""
+
+# %%
+class Watched(Paged):
+    """Keeps a copy of the manager's books after each call, with what was done in words."""
+
+    def __init__(self, model, num_blocks):
+        super().__init__(model, num_blocks)
+        self.moments = []
+
+    def note(self, words):
+        self.moments.append((words, read_state(self.manager)))
+
+    def start(self, name, tokens):
+        super().start(name, tokens)
+        self.note(f"{name} reads the prompt, {len(tokens)} tokens")
+
+    def fork(self, parent, child):
+        super().fork(parent, child)
+        self.note(f"{child} is forked off {parent}")
+
+    def feed(self, name, token):
+        copies = self.copies
+        super().feed(name, token)
+        self.note(f"{name} writes {self.model.decode([token])!r}" + (", and a block is copied first" if self.copies > copies else ""))
+
+
+watched = samples(Watched(model, 8), ["A", "B"], 10)
+simulate.history(watched.moments, num_blocks=8, block_size=16, title="Two samples of the prompt, ten characters each", key="watched")
+
+# %% [markdown]
+"""
+*Every picture is your manager's state after one call of the engine.*
 
 ## Is it the same?
 

@@ -12,10 +12,19 @@ const tell = (news) => listeners.forEach((listener) => listener(news));
 // Start Python if it is not there; whoever is about to need it may say so early.
 export function begin() {
   if (worker) return;
-  worker = new Worker(new URL("./worker.mjs", import.meta.url), { type: "module" });
+  worker = bound();
   worker.onmessage = ({ data }) => hear(data);
   worker.onerror = (event) => end(new Error(event.message || "it could not be loaded"));
   tell({ kind: "loading", part: 0 });
+}
+
+// A worker that is loaded from an address has the policy that its server sends with it, and a plain file server sends
+// none: the reader's Python could ask any host. One whose first line is the page's own is bound by the page's policy.
+function bound() {
+  const line = `import ${JSON.stringify(new URL("./worker.mjs", import.meta.url).href)};`;
+  const address = URL.createObjectURL(new Blob([line], { type: "text/javascript" }));
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);     // long after the browser has read it
+  return new Worker(address, { type: "module" });
 }
 
 function hear(message) {
