@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from autograder.histories import Play
 from autograder.record import Outcome, State, plain, read_state, simple_key, state_of
 
-CALL_SECONDS = 2.0
+CALL_SECONDS = 3.0
 SMALL = 2**53
 TWIN_OP = ("allocate", "z", 1)
 USED_TWICE = 12  # rows of any history

@@ -220,12 +220,14 @@ def judge_manager(exercise: Exercise, plays: list[Play], transcript: Transcript)
     if transcript.stopped:
         number, row = transcript.stopped
         stopped = history_text(plays[number], row)
+    asked = sum(len(play.ops) for play in plays)
+    unasked = 1 - sum(len(rows.rows) for rows in transcript.plays) / asked if stopped else 0.0
     verdicts = [judge.promise(p, w) for p, w in exercise.graded()]
     unwritten = judge.unwritten
     if "allocate" in unwritten:
         # Before anything can be allocated nothing else can be seen working.
         verdicts = [v if v.breach else PromiseVerdict(v.promise, v.points, False, why_not="not seen yet: `allocate` is not written") for v in verdicts]
-    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped, evidence=judge.evidence, held=judge.held)
+    return Verdict(exercise, verdicts, unwritten=unwritten, stopped=stopped, unasked=unasked, evidence=judge.evidence, held=judge.held)
 
 
 # ---- functions and answers -------------------------------------------------------------------------------------
@@ -272,12 +274,13 @@ def judge_calls(exercise: Exercise, cases: list, calls: Calls) -> Verdict:
         if not broken and len(sound) < EVIDENCE:
             sound.append(case)
     stopped = [] if calls.stopped is None else function.written(exercise.name, cases[calls.stopped])
+    unasked = 1 - len(calls.outcomes) / len(cases) if stopped else 0.0
     why = "not written yet" if unwritten else "not seen working"
     verdicts = [
         PromiseVerdict(p, w, p.id in held and p.id not in breaches and not unwritten, breaches.get(p.id), "" if p.id in held and not unwritten else why)
         for p, w in exercise.graded()
     ]
-    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped, evidence=evidence, held=lambda: [case for case in sound if _weight(case.args) <= HEAVY])
+    return Verdict(exercise, verdicts, unwritten=[exercise.name] if unwritten else [], stopped=stopped, unasked=unasked, evidence=evidence, held=lambda: [case for case in sound if _weight(case.args) <= HEAVY])
 
 
 def judge_answers(exercise: Exercise, outcomes: list[Outcome]) -> Verdict:

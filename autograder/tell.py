@@ -36,7 +36,7 @@ def text(verdict: Verdict) -> str:
     """The whole message as plain text."""
     lines = [sentence(verdict)]
     if verdict.stopped:
-        lines += ["", *_history(verdict.stopped), "", "A loop that never ends, or one that goes through far too much, is the usual cause."]
+        lines += ["", *_history(verdict.stopped), "", "A loop that never ends, or one that goes through far too much, is the usual cause. What comes after it was not asked, so at most half of the points can count."]
     elif verdict.broken:
         first, *others = verdict.broken
         lines += ["", *_breach(first.breach, verdict), *_help(verdict)]

@@ -74,6 +74,7 @@ class Verdict:
     unwritten: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     trouble: str = ""
+    unasked: float = 0.0    # the share of the check that was not asked, because a call before it did not return
     evidence: list[Step] | list[Case] = field(default_factory=list, repr=False)  # what broke, simplest first; from sound states only
     held: Callable[[], Iterable[Step] | Iterable[Case]] = field(default=tuple, repr=False)  # what did not break; asked for only when a mistake is to be named
 
@@ -100,6 +101,9 @@ class Verdict:
         if not self.answered:
             return 0.0
         share = sum(p.points for p in self.promises if p.held) / self.exercise.points
+        if self.stopped:
+            # What was not asked may have broken any of them: not to answer must never earn more than a wrong answer.
+            share *= min(0.5, 1 - self.unasked)
         return max(0.0, min(round(share * max_points, 2), max_points - 0.01))
 
     @functools.cached_property

@@ -383,3 +383,16 @@ def test_hints_do_not_mislead():
     verdict = verdict_on("01_contiguous_vs_paged/numbers", {"slack": "12", "slack_percent": 10.7})
     assert ["without quotation marks" in verdict.broken[0].hint, "round" in verdict.broken[1].hint] == [True, True]
     assert verdict_on("01_contiguous_vs_paged/blocks_needed", lambda n, size: n > 0).broken[0].breach.actual in ("returned True", "returned False")
+
+
+def test_not_to_answer_earns_at_most_half_and_less_than_what_was_asked():
+    """Whoever does not know an answer must not be better off with a loop than with a wrong one."""
+    def table(n, size):
+        while (n, size) not in {(0, 1), (1, 1), (0, 2), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3), (3, 3)}:
+            pass
+        return -(-n // size)
+
+    asked = EXERCISES["01_contiguous_vs_paged/blocks_needed"]
+    verdict = judge(asked, json.loads(json.dumps(record(asked, table, False, ""))), False, "")
+    assert verdict.stopped and not verdict.passed
+    assert 0 <= verdict.score(2) <= 2 * min(0.5, 1 - verdict.unasked) < 1

@@ -562,7 +562,7 @@ def test_pages_work_under_a_sub_path(built, browser, tmp_path):
         lesson.write("numbers", "print('below')")
         assert lesson.run("numbers").startswith("done")
         assert lesson.output("numbers") == "below"
-        assert [url for url in lesson.asked if "/some/book/" not in url and not url.startswith("data:")] == []
+        assert [url for url in lesson.asked if "/some/book/" not in url and not url.startswith(("data:", "blob:"))] == []
         assert kept(lesson) and all(name.startswith("kv:/some/book/") for name in kept(lesson))
 
 

@@ -10,7 +10,7 @@ from autograder.drive import call
 from autograder.needs import need
 from autograder.promises.base import Broken, Promise
 from autograder.promises.functions import Case, Function
-from autograder.promises.tensors import Grid, grid_of, in_words, numbered, recorded
+from autograder.promises.tensors import FINE, Grid, grid_of, in_words, numbered, recorded
 from autograder.record import Outcome
 
 PIECES = ("keys", "values")
@@ -44,8 +44,8 @@ class Batch:
         return {target: source for source, target in self.pairs}
 
 
-def _batch(layers: int, blocks: int, size: int, heads: int, dim: int, *pairs: tuple[int, int], dtype: str = "float32") -> Batch:
-    return Batch(numbered((2, layers, blocks, size, heads, dim), 1, 1, dtype), pairs)
+def _batch(layers: int, blocks: int, size: int, heads: int, dim: int, *pairs: tuple[int, int], dtype: str = "float32", fine: bool = False, gaps: int = 0) -> Batch:
+    return Batch(numbered((2, layers, blocks, size, heads, dim), 1, 1, dtype, fine, gaps), pairs)
 
 
 def _pairs(rng: random.Random, blocks: int, many: int) -> list[tuple[int, int]]:
@@ -64,6 +64,8 @@ def _batch_cases(thorough: bool, rng: random.Random) -> Iterator[Batch]:
     yield from (_batch(1, 4, 1, 1, 1, (0, 2), (1, 3)), _batch(1, 4, 1, 1, 1, (3, 0), (2, 1)), _batch(1, 3, 1, 1, 1, (0, 1), (0, 2)))
     yield from (_batch(2, 5, 2, 1, 1, (4, 0), (1, 3), (4, 2)), _batch(3, 7, 2, 2, 1, (6, 1), (2, 0), (5, 3)))
     yield from (_batch(2, 4, 2, 1, 2, (3, 1), (0, 2), dtype=dtype) for dtype in ("float64", "float16"))
+    yield from (_batch(1, 3, 2, 2, 1, (2, 0), dtype=dtype, fine=True) for dtype in FINE)
+    yield from (_batch(1, 3, 3, 1, 1, (0, 2), gaps=2), _batch(1, 2, 2, 4, 24, (1, 0)), _batch(1, 2, 2, 8, 2, (0, 1)))
     if thorough:
         yield from (_batch(1, 40, 2, 1, 1, (37, 4), (38, 36), (0, 39)), _batch(9, 4, 1, 1, 1, (3, 0), (2, 1)), _batch(2, 3, 33, 1, 1, (2, 0)))
         yield _batch(1, 80, 1, 1, 1, *_pairs(rng, 80, 39))

@@ -22,6 +22,10 @@ def _pool_state(rng: random.Random, names: int) -> tuple[State, int, int]:
         parent = rng.choice(list(seqs.values()))[0] if seqs and rng.random() < 0.7 else ()
         table = parent[: rng.randint(0, len(parent))] + tuple(free.pop() for _ in range(rng.randint(0 if parent else 1, 2)))
         seqs[f"s{n}"] = table, max(0, len(table) * size - rng.randrange(size)) if table else 0
+    if rng.random() < 0.3:    # a full pool: the same with no block left over
+        used = sorted({b for table, _ in seqs.values() for b in table})
+        number = {b: n for n, b in enumerate(rng.sample(used, len(used)))}
+        num_blocks, seqs = len(number), {name: (tuple(number[b] for b in table), length) for name, (table, length) in seqs.items()}
     return _state(num_blocks, seqs), num_blocks, size
 
 
@@ -62,6 +66,7 @@ def _eviction_cases(thorough: bool, rng: random.Random) -> Iterator[tuple]:
         yield _state(4, {"a": ((1,), 3), "b": ((0,), 3)}), 4, 4
         yield _state(4, {"a": ((0, 1), 5), "b": ((0, 2), 6)}), 4, 4
         yield _state(4, {"a": ((2, 0), 5), "b": ((2, 1), 6)}), 4, 4
+        yield _state(3, {"a": ((2, 0), 8), "b": ((2, 1), 8)}), 3, 4
         yield _state(6, {"a": ((0, 1), 5), "b": ((0, 1), 5), "c": ((2,), 1)}), 6, 4
         yield _state(6, {"a": ((0, 1), 5), "A": ((0, 2), 5), "b": ((3,), 1)}), 6, 4
         yield _state(6, {"a": ((), 0), "b": ((5, 4), 8), "c": ((3, 2, 1), 9)}), 6, 4

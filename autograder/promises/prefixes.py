@@ -242,6 +242,7 @@ def _key_cases(thorough: bool, rng: random.Random) -> Iterator[list]:
         yield from ([(one, 2, "m"), (other, 2, "m")] for one, other in JOINED)
         yield [([121], 1, "m"), ([202], 1, "m")]    # equal sums, plain and weighted by place
         yield [([2], 1, "m1"), ([12], 1, "m"), ([1, 2], 1, "m"), ([1], 1, "2m"), ([1, 2], 1, "1m")]
+        yield from ([([1, 2], 1, "small"), ([2], 1, f"small{sign}1")] for sign in "-_/:. ,")    # joined with a sign that a model's name may have
         yield [([1, 2], 2, model) for model in ("m", "M", "ma", "mb", "am", "bm", "ab", "ba", "m ", "org/m", "other/m", "small-1", "small-1-tuned")]
         yield [([1, 2, 3, 4, 5, 6], 2, "m"), ([1, 2, 3, 4, 5, 6], 2, "n"), ([7, 2, 3, 4, 5, 6], 2, "m"), ([1, 2, 3, 7, 5, 6], 2, "m")]
         # The same token ids as other numbers, so that equal keys are not one object by chance.

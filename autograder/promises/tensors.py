@@ -81,7 +81,7 @@ def grid_of(recorded: object) -> Grid | None:
     return Grid(tuple(shape), dtype, tuple(numbers)) if len(numbers) == math.prod(shape) else None
 
 
-def recorded(tensor: object) -> list | None:
+def recorded(tensor: object, short: bool = False) -> list | None:
     """What a tensor holds, as data that JSON takes; None for what is no tensor of numbers in memory, and for far too large ones."""
     torch = need("torch", "This check")
     try:
@@ -93,22 +93,30 @@ def recorded(tensor: object) -> list | None:
         numbers = plain.to(torch.float64).flatten().tolist()
     except Exception:  # sparse, quantised, on a device that holds nothing: no plain numbers
         return None
-    return [list(plain.shape), str(plain.dtype).removeprefix("torch."), [_kept(x) for x in numbers]]
+    return [list(plain.shape), str(plain.dtype).removeprefix("torch."), [_kept(x, short) for x in numbers]]
 
 
-def _kept(x: float) -> float | int | None:
-    """Nine digits are all that a 32-bit number has, and whole numbers are shorter without a point."""
+def _kept(x: float, short: bool) -> float | int | None:
+    """Whole numbers are shorter without a point; short: to nine digits, which is all that a 32-bit number has."""
     if not math.isfinite(x):
         return None
-    return int(x) if x == int(x) and abs(x) < 2**53 else float(f"{x:.9g}")
+    return int(x) if x == int(x) and abs(x) < 2**53 else float(f"{x:.9g}") if short else x
 
 
 # ---- caches whose numbers tell where they come from ------------------------------------------------------------
 
 
-def numbered(shape: tuple[int, ...], first: int, sign: int, dtype: str) -> Grid:
-    """A tensor of different whole numbers, small enough for every dtype of 16 bits and more."""
-    return Grid(shape, dtype, tuple(sign * (first + n) for n in range(math.prod(shape))))
+# What a number loses if it is kept in fewer bits than its tensor has, on its way through another one.
+FINE = {"float32": 2.0**-10, "float64": 2.0**-30}
+
+
+def numbered(shape: tuple[int, ...], first: int, sign: int, dtype: str, fine: bool = False, gaps: int = 0) -> Grid:
+    """A tensor of different numbers with changing signs; whole ones, small enough for every dtype of 16 bits and more.
+
+    fine: with a fraction that only this dtype holds. gaps: every so many numbers are 0, as in a cache that is not full.
+    """
+    more = FINE.get(dtype, 0.0) if fine else 0
+    return Grid(shape, dtype, tuple(0 if gaps and n % gaps == 0 else (sign if n % 2 else -sign) * (first + n + more) for n in range(math.prod(shape))))
 
 
 @dataclass(frozen=True)
@@ -136,9 +144,9 @@ class Copy:
     target: int
 
 
-def _write(blocks: int, size: int, heads: int, dim: int, slot: int, dtype: str = "float32") -> Write:
-    caches = (numbered((blocks, size, heads, dim), 1, sign, dtype) for sign in (1, -1))
-    new = (numbered((heads, dim), 1001, sign, dtype) for sign in (1, -1))
+def _write(blocks: int, size: int, heads: int, dim: int, slot: int, dtype: str = "float32", fine: bool = False, gaps: int = 0) -> Write:
+    caches = (numbered((blocks, size, heads, dim), 1, sign, dtype, fine, gaps) for sign in (1, -1))
+    new = (numbered((heads, dim), 1001, sign, dtype, fine, 2 if gaps > 1 else 0) for sign in (1, -1))
     (k_cache, v_cache), (k, v) = caches, new
     return Write(k_cache, v_cache, slot, k, v)
 
@@ -148,7 +156,9 @@ def _write_cases(thorough: bool, rng: random.Random) -> Iterator[Write]:
     yield from (_write(3, 2, 1, 2, slot) for slot in range(6))
     yield from (_write(2, 4, 2, 1, slot) for slot in range(8))
     yield from (_write(3, 2, 2, 3, 4, dtype) for dtype in ("float64", "float16"))
-    yield _write(4, 16, 1, 1, 37)
+    yield from (_write(3, 2, 2, 3, 3, dtype, fine=True) for dtype in FINE)
+    yield from (_write(2, 2, 2, 2, 1, gaps=1), _write(2, 2, 2, 2, 2, gaps=3))    # an empty cache; zeros among what is written
+    yield from (_write(4, 16, 1, 1, 37), _write(2, 3, 4, 24, 4), _write(2, 2, 8, 2, 1))
     if thorough:
         yield from (_write(20, 16, 1, 1, 300), _write(3, 33, 5, 1, 70))
     for _ in range(40 if thorough else 6):
@@ -156,8 +166,8 @@ def _write_cases(thorough: bool, rng: random.Random) -> Iterator[Write]:
         yield _write(blocks, size, rng.randint(1, 3), rng.randint(1, 2), rng.randrange(blocks * size))
 
 
-def _copy(layers: int, blocks: int, size: int, heads: int, dim: int, source: int, target: int, dtype: str = "float32") -> Copy:
-    k_cache, v_cache = (numbered((layers, blocks, size, heads, dim), 1, sign, dtype) for sign in (1, -1))
+def _copy(layers: int, blocks: int, size: int, heads: int, dim: int, source: int, target: int, dtype: str = "float32", fine: bool = False, gaps: int = 0) -> Copy:
+    k_cache, v_cache = (numbered((layers, blocks, size, heads, dim), 1, sign, dtype, fine, gaps) for sign in (1, -1))
     return Copy(k_cache, v_cache, source, target)
 
 
@@ -166,6 +176,8 @@ def _copy_cases(thorough: bool, rng: random.Random) -> Iterator[Copy]:
     yield from (_copy(2, 2, 1, 1, 1, source, 1 - source) for source in (0, 1))
     yield from (_copy(3, 3, 2, 1, 1, *pair) for pair in itertools.permutations(range(3), 2))
     yield from (_copy(2, 3, 2, 2, 2, 2, 0, dtype) for dtype in ("float64", "float16"))
+    yield from (_copy(2, 2, 2, 1, 2, 1, 0, dtype, fine=True) for dtype in FINE)
+    yield from (_copy(1, 2, 3, 1, 1, 0, 1, gaps=2), _copy(2, 2, 3, 4, 24, 1, 0), _copy(1, 2, 2, 8, 2, 0, 1))
     if thorough:
         yield from (_copy(9, 3, 2, 1, 1, 2, 1), _copy(1, 40, 2, 1, 1, 37, 4), _copy(2, 2, 33, 1, 1, 0, 1))
     for _ in range(40 if thorough else 6):
@@ -418,7 +430,7 @@ def keep_attention(function: Callable, case: Attend) -> Outcome:
         return outcome
     changed = [name for name, tensor in given.items() if recorded(tensor) != getattr(case, name).to_json()]
     changed += ["block_table"] if table != list(case.table) else []
-    result = recorded(got[0])
+    result = recorded(got[0], short=True)
     return Outcome({"result": result, "changed": changed} | ({} if result else {"shown": show(got[0])}))
 
 

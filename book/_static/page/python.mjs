@@ -19,10 +19,16 @@ export function begin() {
 }
 
 // A worker that is loaded from an address has the policy that its server sends with it, and a plain file server sends
-// none: the reader's Python could ask any host. One whose first line is the page's own is bound by the page's policy.
+// none: the reader's Python could ask any host. One whose first lines are the page's own is bound by the page's policy.
 function bound() {
-  const line = `import ${JSON.stringify(new URL("./worker.mjs", import.meta.url).href)};`;
-  const address = URL.createObjectURL(new Blob([line], { type: "text/javascript" }));
+  const lines = `
+    const early = [];
+    self.onmessage = (event) => early.push(event);     // until the rest is there
+    import(${JSON.stringify(new URL("./worker.mjs", import.meta.url).href)}).then(
+      () => early.forEach((event) => self.onmessage(event)),
+      () => postMessage({ kind: "fatal", words: "it could not be loaded" }),
+    );`;
+  const address = URL.createObjectURL(new Blob([lines], { type: "text/javascript" }));
   setTimeout(() => URL.revokeObjectURL(address), 60_000);     // long after the browser has read it
   return new Worker(address, { type: "module" });
 }
