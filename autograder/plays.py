@@ -327,6 +327,35 @@ def fan(num_blocks: int, block_size: int, tokens: int, children: int, verbs: fro
     return script.play
 
 
+def lineage(verbs: frozenset[str]) -> Play:
+    """Forks of forks of forks of the same names, three times over; all write, and they go in another order each time."""
+    script = Script(40, 4, verbs)
+    for tokens, order in ((6, "abcd"), (6, "dcab"), (8, "cadb")):
+        script.do(("allocate", "a", tokens), ("fork", "a", "b"), ("fork", "b", "c"), ("fork", "c", "d"))
+        script.do(*(("append", name) for name in "dcdbac"), *(("release", name) for name in order[:2]), *(("append", name) for name in order[2:] * 2), *(("release", name) for name in order[2:]))
+    # Children of one that is gone; then two that share a tail behind blocks of other counts.
+    script.do(("allocate", "a", 6), *(("fork", "a", name) for name in "bcd"), ("release", "a"), *(("append", name) for name in "bcd"), *(("release", name) for name in "bcd"))
+    script.do(("allocate", "a", 4), ("fork", "a", "b"), *[("append", "b")] * 4, ("fork", "b", "c"), *[("append", "c")] * 2, ("fork", "c", "d"), ("release", "b"), ("append", "d"), ("append", "c"), *(("release", name) for name in "adc"))
+    return script.play
+
+
+def ladder(verbs: frozenset[str]) -> Play:
+    """A table whose blocks have the counts 4, 3, 2 and 1: forked, written at the boundary by five owners, copied from, refused, given back."""
+    script = Script(40, 4, verbs)
+    script.do(("allocate", "a", 4))
+    for parent, child in ("ab", "bc", "cd"):
+        script.do(("fork", parent, child), *[("append", child)] * 4)
+    script.do(*(("fork", "d", name) for name in "efgh"), *(("append", name) for name in "hedfg"))    # at the boundary of a block of five
+    script.do(("fork", "h", "i"), ("append", "i"), ("append", "h"), ("release", "b"), ("release", "e"), ("fork", "i", "j"), ("append", "j"), ("fork", "j", "k"))
+    script.do(("fork", "a", "s"), *[("append", "s")] * 9, ("release", "s"))                          # one block that is shared, three of its own
+    script.do(("allocate", "x", 2), ("fork", "x", "y"), ("append", "y"), ("fork", "y", "z"))
+    used = 12 if {"fork", "append"} <= verbs else 2
+    script.do(("allocate", "full", (40 - used) * 4))
+    script.refused(*((("append", "y"), ("append", "k")) * 3 if {"fork", "append"} <= verbs else ()))      # each would have to copy
+    script.do(("release", "full"), ("append", "k"), ("append", "z"), ("append", "y"), *(("release", name) for name in "dacfghijkxyz"))
+    return script.play
+
+
 # ---- by chance -------------------------------------------------------------------------------------------------
 
 
@@ -406,14 +435,14 @@ def manager_plays(verbs: frozenset[str], thorough: bool, seed: str) -> list[Play
         plays.append(every(3, 2, 3, (0, 1, 2, 3, 5, 7), verbs, last=(2, 3)))
     plays += [retries(verbs), takes_among_gaps(verbs), names(rng, verbs)]
     if not thorough:
-        plays += [shape(rng, 8, 4, verbs), shape(rng, 7, 128, verbs), large(verbs)]
+        plays += [shape(rng, 8, 4, verbs), shape(rng, 7, 128, verbs), lineage(verbs), large(verbs)]
         plays += [long_random(rng, 20, *size, verbs) for size in ((1, 1), (1, 4), (2, 3), (5, 1), (16, 5), (64, 16))]
         return [*plays, pair((7, 16), (8, 6), verbs)]
     plays += [two_blocks(rng.choice((3, 4, 7, 16)), verbs), fan(100, 16, 325, 6, verbs), offsets(16, list(range(16)), verbs), long_run(verbs)]
     odd = rng.randrange(17, 64, 2)
     plays.append(offsets(odd, sorted({0, 1, odd - 1, *rng.sample(range(odd), 3)}), verbs))
     plays += [shape(rng, *size, verbs) for size in _shapes(rng)]
-    plays += [long_table(rng, verbs), crowd(rng, verbs), life(rng, verbs), walk(verbs)]
+    plays += [lineage(verbs), ladder(verbs), long_table(rng, verbs), crowd(rng, verbs), life(rng, verbs), walk(verbs)]
     plays += [long_random(rng, 40, *size, verbs) for size in ((1, 1), (1, 4), (2, 2), (2, 3), (5, 1))]
     plays += [long_random(rng, 70, rng.randint(3, 40), rng.choice(SIZES), verbs) for _ in range(4)]
     return [*plays, pair((7, 16), (8, 6), verbs), pair((rng.choice(POOLS[3:]), rng.choice(SIZES[2:])), (rng.choice(POOLS[3:]), rng.choice(SIZES[1:6])), verbs)]

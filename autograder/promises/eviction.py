@@ -76,6 +76,7 @@ def _eviction_cases(thorough: bool, rng: random.Random) -> Iterator[tuple]:
         yield _large(140, 16, 12, 3, [f"s{n}" for n in range(12)])
         if thorough:
             yield _large(500, 2, 120, 130, ["a", "A"])
+            yield _state(2_600, {"a": (tuple(range(2_500)), 5_000), "b": (tuple(range(2_500)), 5_000), "c": ((2_550,), 2)}), 2_600, 2
             yield _large(4096, 16, 1500, 100, [f"s{n}" for n in range(20)])
         for _ in range(60 if thorough else 10):
             yield _pool_state(rng, rng.randint(1, rng.choice((7, 7, 14))))
