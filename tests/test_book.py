@@ -143,6 +143,8 @@ def on_paper(served, browser):
             page.goto(f"{served}/{name}", wait_until="load")
             # A widget that has started has put its still away. The page's policy refuses Playwright's own waiting for a script.
             wait_until(page, "!document.querySelector('.kv-widget > .kv-still')")
+            # And every listing of a lesson that can run is an editor: as many as a moment ago.
+            wait_until(page, "window.before === (window.before = document.querySelectorAll('.kv-bar').length) && (window.before > 0 || !location.pathname.includes('/notebooks/'))")
             page.emulate_media(media="print")
             page.evaluate("dispatchEvent(new Event('beforeprint'))")
             wait_until(page, "[...document.images].every((image) => image.complete)")
